@@ -485,51 +485,25 @@ static inline int is_asked(const mwb_write *w) {
 int mwb_call_class(mwb_write *w) {
   lua_State *L = w->L;
   struct mwb_running here = {w->obj, w->s->traps->running_class};
-  int n = 3, status;
-  if (lua_isfunction(L, RESULT)) {
-    lua_pushvalue(L, OBJECT);
-  } else if (!mwb_find_newindex(L)) {
+  int found = mwb_find_newindex(L), status;
+  if (!found) {
     lua_pushcfunction(L, call_newindex);
     lua_insert(L, RESULT);
     lua_pushvalue(L, OBJECT);
-    n = 4;
   }
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  if (n == 4) lua_rotate(L, RESULT + 1, -1);
+  if (!found) lua_rotate(L, RESULT + 1, -1);
   w->s->traps->running_class = &here;
-  status = lua_pcall(L, n, 0, 0);
+  status = lua_pcall(L, lua_gettop(L) - RESULT, 0, 0);
   w->s->traps->running_class = here.outer;
   return status;
 }
 
-/* Calls the `__newindex` of a table's class.  Returns a status. */
-static int call_table_class(mwb_write *w) {
+void mwb_end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
-  lua_settop(L, RUNNING);
-  push_newindex(L, w->s);
-  return mwb_call_class(w);
-}
-
-/* The class's `__newindex` has returned or raised.  What the class has kept
-** under the written key is this write.  Raises the class's error. */
-static void end_class(mwb_write *w, int status) {
-  lua_State *L = w->L;
-  int failed = status != LUA_OK;
   if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
-  if (!lua_isnil(L, KEY)) {
-    lua_pushvalue(L, KEY);
-    if (lua_rawget(L, OBJECT) != LUA_TNIL) {
-      mwb_push_function(L, w->s, put);
-      lua_pushvalue(L, OBJECT);
-      lua_pushvalue(L, KEY);
-      lua_call(L, 2, 0);
-    } else if (w->r != NULL && !failed && !lua_isnil(L, VALUE)) {
-      w->r->elsewhere = 1;
-    }
-    lua_pop(L, 1);
-  }
-  if (failed) { /* perhaps after storing */
+  if (status != LUA_OK) { /* perhaps after storing */
     if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
     lua_settop(L, RESULT);
     lua_error(L);
@@ -538,11 +512,36 @@ static void end_class(mwb_write *w, int status) {
   mwb_find_shadow(w);
 }
 
+/* A table's class has returned or raised: what it has kept under the written
+** key is this write. */
+static void keep_field(mwb_write *w, int status) {
+  lua_State *L = w->L;
+  mwi_object *r = w->r;
+  if (lua_isnil(L, KEY)) return;
+  lua_pushvalue(L, KEY);
+  if (lua_rawget(L, OBJECT) != LUA_TNIL) {
+    mwb_push_function(L, w->s, put);
+    lua_pushvalue(L, OBJECT);
+    lua_pushvalue(L, KEY);
+    lua_call(L, 2, 0);
+  } else if (r != NULL && r->obj == w->obj && status == LUA_OK &&
+             !lua_isnil(L, VALUE)) {
+    r->elsewhere = 1; /* it keeps its fields elsewhere */
+  }
+  lua_pop(L, 1);
+}
+
 void mwb_store_value(mwb_write *w) {
-  if (is_asked(w))
-    end_class(w, call_table_class(w));
-  else
+  int status;
+  if (!is_asked(w)) {
     mwb_store_contents(w);
+    return;
+  }
+  lua_settop(w->L, RUNNING);
+  push_newindex(w->L, w->s);
+  status = mwb_call_class(w);
+  keep_field(w, status);
+  mwb_end_class(w, status);
 }
 
 /* }====================================================== */

@@ -81,6 +81,9 @@ int mwb_write_run(mwb_write *w, mwb_storer store);
 ** and may not yield.  Returns a status; an error is at RESULT. */
 int mwb_call_class(mwb_write *w);
 
+/* Ends that, after what the class has stored is appended: raises its error. */
+void mwb_end_class(mwb_write *w, int status);
+
 /* Storers: by the rules of the object's class; in the shadow, without asking
 ** the class; no store at all. */
 void mwb_store_value(mwb_write *w);

@@ -16,7 +16,6 @@ enum {
   MWB_HERITAGES,   /* `__index` of classes -> the heritage with it */
   MWB_FUNCTIONS,   /* userdata -> its function guards, */
   MWB_TRAPS,       /* class of userdata -> its trap, */
-  MWB_WRAPPED,     /* userdata -> the trap that it calls: see userdata.c */
   MWB_PREPAREKEPT, /* a function that must exist before memory runs out */
   MWB_NOTE,        /* the function that notes reads */
   MWB_RESTING,     /* tables whose reads are not noted, weakly held */
@@ -148,9 +147,9 @@ void mwb_push_newindex(lua_State *L, int index);
 #define MWB_MAXCHAIN 2000
 
 /* Follows the chain of tables that begins with the `__newindex` on the top, as
-** a write to the key at 2 does.  If the chain ends in a function, replaces the
-** top by the function and pushes the object that the function gets; else
-** returns 0. */
+** a write to the key at 2 does.  If it ends in a function, replaces the top by
+** the function and pushes the object that the function gets; else returns
+** 0. */
 int mwb_find_newindex(lua_State *L);
 
 /* Stores the value at 3 under the key at 2 in the object at 1, by the

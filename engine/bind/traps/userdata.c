@@ -11,11 +11,10 @@
 ** that are not watched on to the class's own `__newindex`.  The last
 ** `mw.unwatch` gives the class its `__newindex` back.
 **
-** MWB_TRAPS maps a class to its trap, and MWB_WRAPPED an object to the trap
-** that its writes have called: the program may have given the object another
-** metatable.  After the class has got another `__newindex`, `mw.refresh` gives
-** it a new trap, for the `__newindex` that it has by now.  The program may
-** still call the former trap, which is RETIRED: it passes all writes on.
+** MWB_TRAPS maps a class to its trap.  After the class has got another
+** `__newindex`, `mw.refresh` gives it a new trap, for the `__newindex` that it
+** has by now.  The program may still call the former trap, which is RETIRED: it
+** passes all writes on.
 */
 #include "../journal/journal.h"
 
@@ -23,7 +22,7 @@
 #include "trap.h"
 #include "traps.h"
 
-enum { ORIGINAL = 3, COUNT, TRAPPED }; /* upvalues; the last is the class */
+enum { ORIGINAL = 3, COUNT }; /* upvalues */
 #define UP_ORIGINAL lua_upvalueindex(ORIGINAL)
 #define UP_COUNT lua_upvalueindex(COUNT)
 
@@ -34,8 +33,12 @@ enum { ORIGINAL = 3, COUNT, TRAPPED }; /* upvalues; the last is the class */
 ** ======================================================= */
 
 int mwb_find_newindex(lua_State *L) {
-  int function = lua_gettop(L), object = function + 1, loop;
-  lua_pushvalue(L, function);
+  int newindex = lua_gettop(L), object = newindex + 1, loop;
+  if (lua_isfunction(L, newindex)) {
+    lua_pushvalue(L, OBJECT);
+    return 1;
+  }
+  lua_pushvalue(L, newindex);
   for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
     lua_settop(L, object);
     if (lua_istable(L, object)) {
@@ -44,30 +47,25 @@ int mwb_find_newindex(lua_State *L) {
     }
     if (luaL_getmetafield(L, object, "__newindex") == LUA_TNIL) break;
     if (lua_isfunction(L, -1)) {
-      lua_replace(L, function);
+      lua_replace(L, newindex);
       lua_settop(L, object);
       return 1;
     }
     lua_replace(L, object);
   }
-  lua_settop(L, function);
+  lua_settop(L, newindex);
   return 0;
 }
 
 void mwb_call_newindex(lua_State *L, int newindex) {
-  newindex = lua_absindex(L, newindex);
-  if (lua_isnil(L, newindex)) newindex = 1; /* raises Lua's own error */
-  if (lua_type(L, newindex) == LUA_TFUNCTION) {
-    lua_pushvalue(L, newindex);
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, 3);
+  lua_pushvalue(L, lua_isnil(L, newindex) ? OBJECT : newindex);
+  if (lua_isfunction(L, -1)) lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  if (lua_isfunction(L, -4))
     lua_call(L, 3, 0);
-  } else {
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, 3);
-    lua_settable(L, newindex);
-  }
+  else
+    lua_settable(L, -3); /* raises Lua's own error for an object without one */
 }
 
 /* prepare_kept(object, key, value, entry, old): prepares the entry anew */
@@ -145,27 +143,16 @@ static void begin_class(mwb_write *w) {
   lua_settop(L, RUNNING);
 }
 
-/* The class's `__newindex` has returned or raised.  Raises the class's error,
-** perhaps after storing. */
-static void end_class(mwb_write *w, int status) {
-  lua_State *L = w->L;
-  mwb_entry *entry = (mwb_entry *)lua_touserdata(L, RUNNING);
-  int failed = status != LUA_OK;
-  if (entry != NULL) mwb_append_kept(L, w->s, entry, failed);
-  if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
-  if (failed) {
-    if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
-    lua_settop(L, RESULT);
-    lua_error(L);
-  }
-  lua_settop(L, w->called ? FAILURE : OLD);
-  mwb_find_shadow(w);
+static void end_storing(mwb_write *w, int status) {
+  mwb_entry *entry = (mwb_entry *)lua_touserdata(w->L, RUNNING);
+  if (entry != NULL) mwb_append_kept(w->L, w->s, entry, status != LUA_OK);
+  mwb_end_class(w, status);
 }
 
 void mwb_store_userdata(mwb_write *w) {
   begin_class(w);
   mwb_push_newindex(w->L, OBJECT);
-  end_class(w, mwb_call_class(w));
+  end_storing(w, mwb_call_class(w));
 }
 
 static int after_other(lua_State *L, int status, lua_KContext context) {
@@ -176,9 +163,7 @@ static int after_other(lua_State *L, int status, lua_KContext context) {
 /* The write is none of the library's: the class's own `__newindex` stores. */
 static int pass_on(lua_State *L) {
   lua_pushvalue(L, UP_ORIGINAL);
-  if (lua_isfunction(L, -1)) {
-    lua_pushvalue(L, OBJECT);
-  } else if (!mwb_find_newindex(L)) {
+  if (!mwb_find_newindex(L)) {
     mwb_call_newindex(L, UP_ORIGINAL);
     return 0;
   }
@@ -192,14 +177,10 @@ static int trap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int is_ours = s->engine != NULL && lua_isuserdata(L, OBJECT); /* no table */
   mw_handle h = is_ours ? mwb_intercepting_at(L, s, OBJECT) : MW_NONE;
-  mwi_object *r = (h == MW_NONE) ? NULL : mwb_object_of(s, h);
   mwb_write w;
   lua_settop(L, VALUE);
-  if (r == NULL || !mwi_object_intercepts(r) ||
-      lua_tointeger(L, UP_COUNT) == RETIRED) {
-    return pass_on(L);
-  }
-  if (h == s->traps->quiet) return pass_on(L);
+  if (h == MW_NONE || h == s->traps->quiet || lua_tointeger(L, UP_COUNT) == RETIRED)
+    return pass_on(L); /* not watched, or by the library's own will */
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   if (mwb_is_ignored(L, s)) {
     lua_settop(L, VALUE);
@@ -210,7 +191,7 @@ static int trap(lua_State *L) {
   mwb_write_before(&w);
   begin_class(&w);
   lua_pushvalue(L, UP_ORIGINAL);
-  end_class(&w, mwb_call_class(&w));
+  end_storing(&w, mwb_call_class(&w));
   if (mwb_write_after(&w)) return lua_error(L);
   return 0;
 }
@@ -276,25 +257,20 @@ void mwb_store_state(mwb_write *w) { mwb_change_state(w->L, w->s, w->obj); }
 ** Classes and their traps
 ** ======================================================= */
 
-/* Pushes what one of the state's tables has for the value at `index`; returns
-** the type. */
-static int push_known(lua_State *L, const mwb_state *s, int table, int index) {
-  int type;
-  index = lua_absindex(L, index);
-  mwb_push(L, s, table);
-  lua_pushvalue(L, index);
-  type = lua_rawget(L, -2);
+/* Pushes what MWB_TRAPS has for the class at `class_`; returns the type. */
+static int push_trap_of(lua_State *L, const mwb_state *s, int class_) {
+  mwb_push(L, s, MWB_TRAPS);
+  lua_pushvalue(L, class_);
+  lua_rawget(L, -2);
   lua_replace(L, -2);
-  return type;
+  return lua_type(L, -1);
 }
 
-/* Pops a value, and sets what one of the state's tables has for the value at
-** `index`. */
-static void set_known(lua_State *L, const mwb_state *s, int table, int index) {
-  index = lua_absindex(L, index);
-  mwb_push(L, s, table);
-  lua_pushvalue(L, index);
-  lua_rotate(L, -3, -1); /* table, index, value */
+/* Sets the trap of the class at `class_` to the value on the top. */
+static void set_trap_of(lua_State *L, const mwb_state *s, int class_) {
+  mwb_push(L, s, MWB_TRAPS);
+  lua_pushvalue(L, class_);
+  lua_pushvalue(L, -3);
   lua_rawset(L, -3);
   lua_pop(L, 1);
 }
@@ -334,32 +310,28 @@ static void set_count(lua_State *L, int trap_, lua_Integer n) {
   lua_setupvalue(L, trap_, COUNT);
 }
 
-/* Pushes the trap of the class at `class_`, or nil.  Returns whether the class
-** has the trap, or no `__newindex`, which needs none. */
-static int push_trap(lua_State *L, const mwb_state *s, int class_) {
-  int known, ok;
-  class_ = lua_absindex(L, class_);
-  known = push_known(L, s, MWB_TRAPS, class_) != LUA_TNIL;
-  ok = mwb_raw_field(L, class_, "__newindex") == LUA_TNIL ||
-       lua_rawequal(L, -1, -2);
+/* Has the class at `class_` the trap on the top, or no `__newindex`, which needs
+** none? */
+static int has_trap(lua_State *L, int class_) {
+  int has = mwb_raw_field(L, class_, "__newindex") == LUA_TNIL ||
+            lua_rawequal(L, -1, -2);
   lua_pop(L, 1);
-  return known && ok;
+  return has;
 }
 
 /* Gives the class at `class_` a trap for the `__newindex` that it has now, and
 ** pushes the trap. */
 static void push_installed(lua_State *L, mwb_state *s, int class_) {
   int former = lua_gettop(L) + 1;
-  if (push_trap(L, s, class_)) return;
+  int has_former = push_trap_of(L, s, class_) != LUA_TNIL;
+  if (has_former && has_trap(L, class_)) return;
   lua_pushlightuserdata(L, s);
   mwb_push(L, s, MWB_OBJECTS);
   mwb_raw_field(L, class_, "__newindex");
-  lua_pushinteger(L, lua_isnil(L, former) ? 0 : count_of(L, former));
-  lua_pushvalue(L, class_);
-  lua_pushcclosure(L, trap, TRAPPED);
-  lua_pushvalue(L, -1);
-  set_known(L, s, MWB_TRAPS, class_);
-  if (!lua_isnil(L, former)) set_count(L, former, RETIRED);
+  lua_pushinteger(L, has_former ? count_of(L, former) : 0);
+  lua_pushcclosure(L, trap, COUNT);
+  set_trap_of(L, s, class_);
+  if (has_former) set_count(L, former, RETIRED);
   if (mwb_raw_field(L, class_, "__newindex") != LUA_TNIL) {
     lua_pushvalue(L, former + 1);
     set_newindex(L, class_);
@@ -368,49 +340,27 @@ static void push_installed(lua_State *L, mwb_state *s, int class_) {
   lua_replace(L, former);
 }
 
-/* Pushes the class whose trap the writes of the userdata at `index` have
-** called, or nil.  Returns whether there is one. */
-static int push_wrapped(lua_State *L, const mwb_state *s, int index) {
-  if (push_known(L, s, MWB_WRAPPED, index) == LUA_TFUNCTION) {
-    lua_getupvalue(L, -1, TRAPPED);
-    lua_replace(L, -2);
-    return 1;
-  }
-  lua_pop(L, 1);
-  lua_pushnil(L);
-  return 0;
-}
-
 void mwb_wrap_class(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
-  index = lua_absindex(L, index);
   if (!lua_getmetatable(L, index)) return;
-  lua_pushboolean(L, 0); /* makes room, so that no failure can follow */
-  set_known(L, s, MWB_WRAPPED, index);
   push_installed(L, s, top + 1);
   set_count(L, -1, count_of(L, -1) + 1);
-  set_known(L, s, MWB_WRAPPED, index);
   lua_settop(L, top);
 }
 
 void mwb_unwrap_class(lua_State *L, mwb_state *s, int index) {
-  int top = lua_gettop(L);
-  lua_Integer n;
-  index = lua_absindex(L, index);
-  if (push_wrapped(L, s, index)) {
-    lua_pushnil(L);
-    set_known(L, s, MWB_WRAPPED, index);
-    push_known(L, s, MWB_TRAPS, top + 1);
-    n = count_of(L, -1) - 1;
+  int top = lua_gettop(L), class_ = top + 1;
+  if (lua_getmetatable(L, index) && push_trap_of(L, s, class_) != LUA_TNIL) {
+    lua_Integer n = count_of(L, -1) - 1;
     set_count(L, -1, n);
-    if (n == 0) {
-      mwb_raw_field(L, top + 1, "__newindex");
+    if (n == 0) { /* was this the last one? */
+      mwb_raw_field(L, class_, "__newindex");
       if (lua_rawequal(L, -1, -2)) {
         lua_getupvalue(L, -2, ORIGINAL);
-        set_newindex(L, top + 1);
+        set_newindex(L, class_);
       }
       lua_pushnil(L);
-      set_known(L, s, MWB_TRAPS, top + 1);
+      set_trap_of(L, s, class_);
     }
   }
   lua_settop(L, top);
@@ -419,24 +369,8 @@ void mwb_unwrap_class(lua_State *L, mwb_state *s, int index) {
 /* }====================================================== */
 
 /* {======================================================
-** Refreshing
+** For Lua
 ** ======================================================= */
-
-/* Makes the trap at `trap_` of the class at `class_` the one that the writes of
-** all its objects have called. */
-static void rewrap_all(lua_State *L, const mwb_state *s, int class_,
-                       int trap_) {
-  int top = lua_gettop(L);
-  mwb_push(L, s, MWB_WRAPPED);
-  for (lua_pushnil(L); lua_next(L, top + 1) != 0; lua_settop(L, top + 2)) {
-    lua_getupvalue(L, -1, TRAPPED);
-    if (!lua_rawequal(L, -1, class_)) continue;
-    lua_pushvalue(L, top + 2);
-    lua_pushvalue(L, trap_);
-    lua_rawset(L, top + 1);
-  }
-  lua_settop(L, top);
-}
 
 /* state(userdata) -> its present state */
 static int state(lua_State *L) {
@@ -468,7 +402,6 @@ static int refresh_userdata(lua_State *L) {
     mwb_raw_field(L, 3, "__index");
     if (!is_class && !lua_rawequal(L, 1, -1)) continue;
     push_installed(L, s, 3);
-    rewrap_all(L, s, 3, lua_gettop(L));
     n += count_of(L, -1);
   }
   lua_pushinteger(L, n);
@@ -486,6 +419,5 @@ void mwb_open_userdata(lua_State *L) {
   mwb_push_function(L, s, prepare_kept);
   mwb_keep(L, s, MWB_PREPAREKEPT);
   mwb_new_ephemeron(L, MWB_TRAPS);
-  mwb_new_ephemeron(L, MWB_WRAPPED);
   mwb_set_funcs(L, functions);
 }
