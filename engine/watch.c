@@ -68,8 +68,8 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
 }
 
 /* Returns the field of an object, 0 when no watch has the key. */
-static uint32_t find_field(const mw_engine *e, uint32_t slot,
-                           const mw_value *key) {
+static uint32_t field_of(const mw_engine *e, uint32_t slot,
+                         const mw_value *key) {
   const mwi_table *table = &e->watch.table;
   mwi_search at;
   uint32_t i = mwi_table_first(table, mwi_key_hash(slot, key), &at);
@@ -82,14 +82,14 @@ static uint32_t find_field(const mw_engine *e, uint32_t slot,
 
 int mwi_field_exists(const mw_engine *e, const mwi_object *r,
                      const mw_value *key) {
-  return find_field(e, mw_slot(r->obj), key) != 0;
+  return field_of(e, mw_slot(r->obj), key) != 0;
 }
 
 /* Returns the field, made if need be; 0 when there is no memory. */
 static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   mwi_watches *part = &e->watch;
   uint32_t slot = mw_slot(r->obj), hash = mwi_key_hash(slot, key);
-  uint32_t i = find_field(e, slot, key);
+  uint32_t i = field_of(e, slot, key);
   mwi_field *f;
   if (i != 0) return i;
   i = mwi_pool_take(e, &part->fields, sizeof(mwi_field));
@@ -114,7 +114,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
 static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
-  mwi_assert(f->first == 0 && find_field(e, f->slot, &f->key) == i);
+  mwi_assert(f->first == 0 && field_of(e, f->slot, &f->key) == i);
   mwi_table_take(&part->table, mwi_key_hash(f->slot, &f->key), i);
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
@@ -196,7 +196,8 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if ((w->flags & MW_DEEP) == 0) return;
   if (w->reach == 0) {
     add_to(&r->deep, n, r, 0);
-    if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
+    if (r->deep == 1 && n > 0 && r->nodes != 0) /* the first of a root? */
+      mwi_tree_wake(e);
   }
   e->watch.deep += (uint32_t)n;
   if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
@@ -208,7 +209,7 @@ static uint32_t *list_of(const mw_engine *e, mwi_object *r,
   return (w->field != 0) ? &field_at(e, w->field)->first : &r->first;
 }
 
-static void append(mw_engine *e, mwi_object *r, uint32_t i) {
+static void append_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
   uint32_t *first = list_of(e, r, w);
   w->next = 0;
@@ -311,7 +312,7 @@ static void for_each(mw_engine *e, mwi_object *r,
   }
 }
 
-static void end_all(mw_engine *e, mwi_object *r) {
+static void end_watches(mw_engine *e, mwi_object *r) {
   for_each(e, r, end_watch);
   unlink_ended(e);
 }
@@ -331,7 +332,7 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_tree_forget(e, slot);
   r->walks = 0; /* a walk under way sees that the object has gone */
   end_guarding(e, r);
-  end_all(e, r);
+  end_watches(e, r);
   layout = r->layout;
   memset(r, 0, sizeof(*r));
   r->layout = (uint16_t)(layout + 1);
@@ -355,7 +356,8 @@ static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
 ** looked for whenever twice as many wait as did after the last search. */
 static void prune(mw_engine *e, mwi_object *r) {
   uint32_t n = n_waiting(r);
-  if (n < 8 || n >> r->prune_at == 0 || r->walks > 0) return;
+  if (n < 8 || n >> r->prune_at == 0 || r->walks > 0) /* not worth it yet? */
+    return;
   for_each(e, r, end_dead);
   unlink_ended(e);
   n = n_waiting(r);
@@ -516,7 +518,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w->twin = i;
   w->seq = e->watch.seq;
   w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
-  append(e, r, i);
+  append_watch(e, r, i);
   if (w->flags & MWI_OBJECT) join_guard(e, i);
   return i;
 }
@@ -612,9 +614,10 @@ static void lose_result(mw_engine *e, mwi_object *r, uint32_t i) {
 int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
   mwi_check_enter(e);
-  if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
+  if (r == NULL || (!r->watched && r->nodes == 0)) /* does nobody watch? */
+    return MW_STALE;
   for_each(e, r, lose_result);
-  end_all(e, r);
+  end_watches(e, r);
   mwi_tree_end_roots(e, obj, 0);
   r->watched = 0;
   r->layout++;
@@ -665,7 +668,8 @@ uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
 /* Writes to an object that is only tracked do not count. */
 uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
-  if (r == NULL || (!r->was_watched && !mw_object_is_watched(e, obj))) return 0;
+  if (r == NULL || (!r->was_watched && !mw_object_is_watched(e, obj)))
+    return 0; /* only tracked, or not even that */
   return r->count;
 }
 
@@ -704,7 +708,7 @@ static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
                                 const mw_value *key) {
   cursor c = {r->first, 0};
   if (r->keyed == 0) return c;
-  c.keyed = find_field(e, mw_slot(r->obj), key);
+  c.keyed = field_of(e, mw_slot(r->obj), key);
   if (c.keyed != 0) c.keyed = field_at(e, c.keyed)->first;
   return c;
 }
@@ -713,7 +717,7 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
                                     uint32_t *i) {
   mwi_watch *all = (c->all != 0) ? watch_at(e, c->all) : NULL;
   mwi_watch *keyed = (c->keyed != 0) ? watch_at(e, c->keyed) : NULL;
-  if (keyed != NULL && (all == NULL || keyed->seq < all->seq)) {
+  if (keyed != NULL && (all == NULL || keyed->seq < all->seq)) { /* older? */
     *i = c->keyed;
     c->keyed = keyed->next;
     return keyed;
@@ -725,7 +729,8 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
 
 /* Does the change concern the watch, now or later? */
 static inline int concerns(const mwi_watch *w, const event *ev) {
-  if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach)) return 0;
+  if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach))
+    return 0; /* not below in this reach */
   if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
@@ -807,7 +812,8 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
   wanted = host->ask(host->ud, obj, w->ref, options_of(w), change);
   e->watch.cause = cause;
   mwi_guard_end(e);
-  if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return 0;
+  if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED))
+    return 0; /* the host has ended it meanwhile */
   if (wanted < 0) end_watch(e, r, i);
   w->flags &= (uint16_t)~MWI_RAISED;
   if (wanted > 0) w->flags |= MWI_RAISED;
@@ -816,8 +822,8 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
 
 /* The guard may do anything, as end the watch or the object.  Returns what the
 ** guard returns. */
-static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
-                mw_change *change) {
+static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
+                      mw_change *change) {
   const mw_host *host = &e->watch.host;
   mw_change *cause = e->watch.cause;
   mw_handle obj = r->obj;
@@ -863,7 +869,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
       if ((w->flags & PHASE) != ev->phase) ev->others = 1;
       continue;
     }
-    result = call(e, r, i, w, ev->change);
+    result = call_watch(e, r, i, w, ev->change);
     ev->refused = result == MW_REFUSES && ev->phase == MW_CHECK;
     if (r->obj != obj) break; /* the lists have gone with the object */
     if (!ev->refused) continue;
@@ -920,7 +926,8 @@ static void visit_roots(mw_engine *e, mwi_object *r, event *ev, visitor f) {
 
 /* Calls `f` for the written object and the roots above, if they have watches.
 */
-static inline void visit(mw_engine *e, mwi_object *r, event *ev, visitor f) {
+static inline void visit_watches(mw_engine *e, mwi_object *r, event *ev,
+                                 visitor f) {
   mw_handle obj = r->obj;
   if (r->first != 0 || r->fields != 0) f(e, r, &ev->change->key, ev);
   if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj && !ev->refused)
@@ -930,7 +937,7 @@ static inline void visit(mw_engine *e, mwi_object *r, event *ev, visitor f) {
 int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                     int *others) {
   event ev = {change, e->watch.seq, MW_CHECK, 0, 0, 0, 0, 0};
-  visit(e, r, &ev, fire);
+  visit_watches(e, r, &ev, fire);
   *others = ev.others || r->nodes != 0 || e->watch.seq != ev.seq;
   return !ev.refused;
 }
@@ -946,7 +953,7 @@ int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change) {
 void mwi_write_call(mw_engine *e, mwi_object *r, mw_change *change, int phase,
                     uint64_t seq) {
   event ev = {change, seq, phase, 0, 0, 0, 0, 0};
-  visit(e, r, &ev, fire);
+  visit_watches(e, r, &ev, fire);
 }
 
 /* Counts a write, and calls the guards of the phase. */
@@ -955,7 +962,8 @@ static uint64_t begin_write(mw_engine *e, mw_handle obj, mw_change *change,
   mwi_object *r = record_of(e, obj);
   uint64_t seq = e->watch.seq;
   mwi_check_enter(e);
-  if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
+  if (r == NULL || (!r->watched && r->nodes == 0)) /* does nobody watch? */
+    return 0;
   mwi_object_count(e, r);
   mwi_write_call(e, r, change, phase, seq);
   return seq;
@@ -981,14 +989,14 @@ static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
     if ((w->flags & (MW_ASK | MWI_RAISED)) == MW_ASK && !ev->change->flags_only)
       continue; /* the host has said no */
     if ((ev->below & ~w->flags) || ((w->flags & MW_SKIP) && ev->change->same))
-      continue;
+      continue; /* too far below, or skipped */
     invalidate(e, guard_of_result(e, w), ev->change);
   }
 }
 
 void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
   event ev = {change, 0, 0, 0, 0, 0, 0, 0};
-  if (e->watch.results > 0) visit(e, r, &ev, raise_results);
+  if (e->watch.results > 0) visit_watches(e, r, &ev, raise_results);
 }
 
 void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
@@ -1022,7 +1030,7 @@ typedef struct search {
 } search;
 
 /* Adds a call for a watch that is found for the first time. */
-static void add_call(mw_engine *e, uint32_t i, search *its) {
+static void add_batch_call(mw_engine *e, uint32_t i, search *its) {
   uint32_t twin = i;
   do {
     watch_at(e, twin)->search = e->watch.searches;
@@ -1036,8 +1044,8 @@ static void add_call(mw_engine *e, uint32_t i, search *its) {
   its->n++;
 }
 
-static void find_calls(mw_engine *e, mwi_object *r, const mw_value *key,
-                       event *ev) {
+static void find_batch_calls(mw_engine *e, mwi_object *r, const mw_value *key,
+                             event *ev) {
   search *its = (search *)(void *)ev;
   cursor c = both_lists(e, r, key);
   const mwi_watch *w;
@@ -1046,7 +1054,7 @@ static void find_calls(mw_engine *e, mwi_object *r, const mw_value *key,
     if (w->flags & (MWI_ENDED | MWI_CLAIMED | MW_CHECK)) continue;
     if (is_at_once(w) || !concerns(w, ev)) continue;
     if (w->search != e->watch.searches)
-      add_call(e, i, its);
+      add_batch_call(e, i, its);
     else if (w->note < its->size && its->rows[its->calls[w->note].row].order <
                                         its->rows[its->row].order)
       its->calls[w->note].row = its->row;
@@ -1054,7 +1062,7 @@ static void find_calls(mw_engine *e, mwi_object *r, const mw_value *key,
 }
 
 /* Begins a search with a number that no watch has. */
-static void begin_search(mwi_watches *part) {
+static void begin_batch_search(mwi_watches *part) {
   uint32_t i;
   if (++part->searches != 0) return;
   for (i = 1; i <= part->watches.n; i++)
@@ -1074,7 +1082,7 @@ uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
   its.rows = rows;
   its.calls = calls;
   its.size = size;
-  begin_search(&e->watch);
+  begin_batch_search(&e->watch);
   for (; its.row < n; its.row++) {
     mwi_object *r = record_of(e, rows[its.row].obj);
     if (r == NULL) continue;
@@ -1082,7 +1090,7 @@ uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
     change.same = rows[its.row].same;
     its.ev.seq = rows[its.row].seq;
     its.ev.below = 0;
-    visit(e, r, &its.ev, find_calls);
+    visit_watches(e, r, &its.ev, find_batch_calls);
   }
   return its.n;
 }
@@ -1101,7 +1109,7 @@ void mw_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {
   r = mwi_object_of(&e->watch, w->slot);
   obj = r->obj;
   r->walks++; /* a watch that ends stays in its list */
-  call(e, r, i, w, &its);
+  call_watch(e, r, i, w, &its);
   if (r->obj != obj) return;
   r->walks--;
   unlink_ended(e);

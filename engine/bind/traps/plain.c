@@ -21,7 +21,7 @@ enum { VALUE = 1, CLASSES, COPIES, LIST, OBJECT, CONTENTS, CLASS, COPY };
 
 /* Is the table at `index` an object of the library?  An entry of a reader is
 ** none here, and gets its fields, as whenever one of them is read. */
-static int is_ours(lua_State *L, const mwb_state *s, int index) {
+static int is_library_object(lua_State *L, const mwb_state *s, int index) {
   int is_entry;
   if (!mwb_is_ours(L, s, index)) return 0;
   lua_getmetatable(L, index);
@@ -48,11 +48,11 @@ static void new_copy(lua_State *L) {
 
 /* Replaces the value on the top by what stands for the value in the copy.  The
 ** key is below. */
-static void translate(lua_State *L, mwb_state *s, mwb_classes *walk) {
+static void stand_in(lua_State *L, mwb_state *s, mwb_classes *walk) {
   int top = lua_gettop(L);
   if (!lua_istable(L, top)) return;
   if (!lua_rawequal(L, top, VALUE) &&
-      (!mwb_is_contents(L, s, OBJECT, walk) || is_ours(L, s, top) ||
+      (!mwb_is_contents(L, s, OBJECT, walk) || is_library_object(L, s, top) ||
        mwb_is_weak(L, top)))
     return;
   lua_pushvalue(L, top);
@@ -87,10 +87,10 @@ static int can_have_class(lua_State *L) {
 
 static void copy_fields(lua_State *L, mwb_state *s, mwb_classes *walk) {
   for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, COPY + 1)) {
-    translate(L, s, walk);
+    stand_in(L, s, walk);
     lua_pushnil(L); /* an object as a key has no key */
     lua_pushvalue(L, COPY + 1);
-    translate(L, s, walk);
+    stand_in(L, s, walk);
     lua_replace(L, -2);
     lua_insert(L, -2);
     lua_rawset(L, COPY);
@@ -98,7 +98,7 @@ static void copy_fields(lua_State *L, mwb_state *s, mwb_classes *walk) {
 }
 
 /* Fills the copy of the object on the top. */
-static void scan(lua_State *L, mwb_state *s, mwb_classes *walk) {
+static void fill_copy(lua_State *L, mwb_state *s, mwb_classes *walk) {
   mwb_note_classes(L, s, OBJECT, walk);
   mwb_push_all(L, OBJECT);
   mwb_push_class(L, OBJECT);
@@ -119,7 +119,8 @@ static int plain(lua_State *L) {
     return luaL_error(L, "bad argument #1 to 'plain' (value expected)");
   mwb_check_dot(L, "plain", lua_gettop(L));
   lua_settop(L, 1);
-  if (!lua_istable(L, 1) || is_ours(L, s, 1) || mwb_is_weak(L, 1)) return 1;
+  if (!lua_istable(L, 1) || is_library_object(L, s, 1) || mwb_is_weak(L, 1))
+    return 1;
   lua_newtable(L);
   do {
     walk.late = 0;
@@ -130,7 +131,7 @@ static int plain(lua_State *L) {
     new_copy(L);
     lua_settop(L, LIST);
     for (i = 1; lua_rawgeti(L, LIST, i) != LUA_TNIL; i++) {
-      scan(L, s, &walk);
+      fill_copy(L, s, &walk);
       lua_settop(L, LIST);
     }
   } while (walk.late);

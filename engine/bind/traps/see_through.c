@@ -87,7 +87,7 @@ static int see_rawset(lua_State *L) {
 
 #define UP_NEXT lua_upvalueindex(3)
 
-static int after_pairs(lua_State *L, int status, lua_KContext context) {
+static int end_see_pairs(lua_State *L, int status, lua_KContext context) {
   (void)L, (void)status, (void)context;
   return 3;
 }
@@ -105,7 +105,7 @@ static int see_pairs(lua_State *L) {
     return 3;
   }
   lua_insert(L, 1);
-  lua_callk(L, 1, 3, 0, after_pairs);
+  lua_callk(L, 1, 3, 0, end_see_pairs);
   return 3;
 }
 

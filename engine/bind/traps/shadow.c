@@ -75,7 +75,7 @@ int mwb_is_no_class(lua_State *L, int index) {
 }
 
 /* The `__newindex` of the metatable that objects without a class show. */
-static int refuse_field(lua_State *L) {
+static int refuse_no_class(lua_State *L) {
   return luaL_error(L,
                     "all watched objects without a metatable show this "
                     "table: use mw.setmetatable");
@@ -83,7 +83,8 @@ static int refuse_field(lua_State *L) {
 
 static void open_no_class(lua_State *L, mwb_state *s) {
   static const luaL_Reg none[] = {{NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__newindex", refuse_field}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__newindex", refuse_no_class},
+                                  {NULL, NULL}};
   mwb_new_meta(L, MWB_NOCLASS, "metatable of no class", meta, none);
   lua_newtable(L);
   mwb_push(L, s, MWB_NOCLASS);
@@ -140,7 +141,7 @@ void mwb_push_class(lua_State *L, int index) {
 enum { ALL, META, NO_META };
 
 /* Copies fields of the table at `from` to the table at `to`. */
-static void copy(lua_State *L, int from, int to, int which) {
+static void copy_into(lua_State *L, int from, int to, int which) {
   for (lua_pushnil(L); lua_next(L, from) != 0;) {
     if (which == ALL || mwb_is_meta(L, -2) == (which == META)) {
       lua_pushvalue(L, -2);
@@ -170,7 +171,7 @@ static int next_moved(lua_State *L) {
 
 /* The iterator of `pairs`; upvalues: the contents at the begin of the walk, the
 ** address of the own metatable of that time. */
-static int next_pair(lua_State *L) {
+static int next_content(lua_State *L) {
   lua_settop(L, 2);
   if (lua_getmetatable(L, 1) == 0 ||
       lua_topointer(L, 3) != lua_touserdata(L, lua_upvalueindex(2)))
@@ -192,7 +193,7 @@ static int push_walk(lua_State *L, int index) {
     lua_pushvalue(L, index);
     lua_pushlightuserdata(L, NULL);
   }
-  lua_pushcclosure(L, next_pair, 2);
+  lua_pushcclosure(L, next_content, 2);
   lua_pushvalue(L, index);
   lua_pushnil(L);
   return lua_gettop(L) - top;
@@ -214,15 +215,15 @@ static void add_raw(lua_State *L, int index) {
   if (!has_raw(L, index)) return;
   lua_getupvalue(L, walk, 1);
   lua_newtable(L);
-  copy(L, walk + 3, walk + 4, ALL);
-  copy(L, index, walk + 4, ALL);
+  copy_into(L, walk + 3, walk + 4, ALL);
+  copy_into(L, index, walk + 4, ALL);
   lua_setupvalue(L, walk, 1);
   lua_settop(L, walk + 2);
 }
 
 /* Ends `own_pairs`: a class's `__pairs` has returned three values.  Lua's
 ** `next` finds an intercepted table empty. */
-static int after_pairs(lua_State *L, int status, lua_KContext context) {
+static int end_pairs(lua_State *L, int status, lua_KContext context) {
   const mwb_state *s = (const mwb_state *)context;
   (void)status;
   if (s->next == NULL || lua_tocfunction(L, -3) != s->next ||
@@ -242,8 +243,8 @@ void mwb_add_raw(lua_State *L, int index, int former) {
   int contents = lua_gettop(L);
   if (!has_raw(L, index) && (former || !mwb_has_meta(L, index))) return;
   lua_newtable(L);
-  copy(L, contents, contents + 1, former ? ALL : NO_META);
-  copy(L, index, contents + 1, former ? NO_META : ALL);
+  copy_into(L, contents, contents + 1, former ? ALL : NO_META);
+  copy_into(L, index, contents + 1, former ? NO_META : ALL);
   lua_replace(L, contents);
 }
 
@@ -270,8 +271,8 @@ static int own_pairs(lua_State *L) {
     return 3;
   }
   lua_pushvalue(L, 1);
-  lua_callk(L, 1, 3, (lua_KContext)s, after_pairs);
-  return after_pairs(L, LUA_OK, (lua_KContext)s);
+  lua_callk(L, 1, 3, (lua_KContext)s, end_pairs);
+  return end_pairs(L, LUA_OK, (lua_KContext)s);
 }
 
 /* The length with what is raw in the object.  Upvalue: the shadow. */
@@ -379,9 +380,9 @@ typedef struct dressing {
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
                                              "__metatable", "__pairs"};
 
-/* inherit(shadow, key): the `__index` of a heritage of one object; upvalues:
+/* call_index(shadow, key): the `__index` of a heritage of one object; upvalues:
 ** the class's function, the object */
-static int inherit(lua_State *L) {
+static int call_index(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_pushvalue(L, 2);
@@ -468,7 +469,7 @@ static void set_heritage(const dressing *its) {
   } else {
     if (type == LUA_TFUNCTION) {
       lua_pushvalue(L, its->self);
-      lua_pushcclosure(L, inherit, 2);
+      lua_pushcclosure(L, call_index, 2);
     }
     new_heritage(L);
   }
@@ -521,7 +522,7 @@ static void new_own(const dressing *its) {
   const mwb_state *s = its->s;
   lua_createtable(L, 1, 4);
   if (!its->is_new) copy_guards(its);
-  if (its->has_class) copy(L, its->class_, its->own, META);
+  if (its->has_class) copy_into(L, its->class_, its->own, META);
   mwb_push_name(L, s, MWB_INDEX);
   lua_pushvalue(L, its->contents);
   lua_rawset(L, its->own);
@@ -559,7 +560,7 @@ static size_t bytes(lua_State *L) {
 #define ROOM 16
 
 /* Sets a field of the table at 1 and removes the field. */
-static void visit(lua_State *L, lua_Integer i) {
+static void fill_place(lua_State *L, lua_Integer i) {
   lua_pushboolean(L, 1);
   lua_rawsetp(L, 1, (void *)(uintptr_t)i);
   lua_pushnil(L);
@@ -576,7 +577,7 @@ static int shrink(lua_State *L) {
   lua_Integer places = 1, i;
   size_t before = bytes(L);
   while (places < lua_tointeger(L, 2)) places *= 2;
-  for (i = 1; i <= places && bytes(L) >= before; i++) visit(L, i);
+  for (i = 1; i <= places && bytes(L) >= before; i++) fill_place(L, i);
   lua_pushboolean(L, 0);
   lua_pushboolean(L, 1);
   lua_rawset(L, 1);
@@ -649,7 +650,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   if (meta) set_read_meta(L, s, its.own);
   mwb_heed_reads(L, s, its.own, its.contents);
   lua_settop(L, its.own);
-  copy(L, its.source, its.contents, ALL);
+  copy_into(L, its.source, its.contents, ALL);
   if (its.is_new) wipe(L, its.self, meta);
   lua_setmetatable(L, its.self);
   set_needs(&its, length > 0, meta);

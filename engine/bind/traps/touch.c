@@ -44,7 +44,7 @@ static void open_call(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h) {
 /* begin_call(object, name) -> the sequence number for `end_call`, and whether
 ** the call has an entry; nil if the object is not watched, or if the policy
 ** calls the method to read or set the object's state */
-static int begin_call(lua_State *L) {
+static int begin_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
@@ -63,7 +63,7 @@ static int begin_call(lua_State *L) {
 }
 
 /* end_call(object, name, number): the method has returned */
-static int end_call(lua_State *L) {
+static int end_method(lua_State *L) {
   uint64_t seq = (uint64_t)lua_tointeger(L, 3);
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
@@ -298,7 +298,7 @@ int mwb_setmetatable(lua_State *L) {
 
 void mwb_open_calls(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"begin_call", begin_call}, {"end_call", end_call}, {NULL, NULL}};
+      {"begin_call", begin_method}, {"end_call", end_method}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

@@ -151,7 +151,7 @@ static void look_again(mwb_write *w) {
 }
 
 /* Sets the kind of a plain write by the types of the old and the new value. */
-static void set_kind(mwb_write *w, int old_type) {
+static void set_plain_kind(mwb_write *w, int old_type) {
   if (!w->plain) return;
   w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
                    : old_type == LUA_TNIL ? MW_INSERT
@@ -188,7 +188,7 @@ void mwb_read_old(mwb_write *w) {
     lua_pushnil(L); /* SHADOW */
   else
     lua_settop(L, SHADOW);
-  set_kind(w, push_stored(w));
+  set_plain_kind(w, push_stored(w));
   w->has_old = 1;
 }
 
@@ -199,7 +199,7 @@ void mwb_write_compare(mwb_write *w) {
 }
 
 void mwb_set_kind_of(mwb_write *w) {
-  set_kind(w, lua_type(w->L, OLD));
+  set_plain_kind(w, lua_type(w->L, OLD));
   mwb_write_compare(w);
 }
 
@@ -309,7 +309,7 @@ static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
     return 1;
   }
   if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
-    return 0;
+    return 0; /* perhaps the first element */
   entry->type[MW_KEY] = MW_TINTEGER;
   entry->value[MW_KEY] = key->u;
   return 1;
@@ -357,7 +357,8 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   }
   push_pair(w);
   lua_rawset(L, w->shadow);
-  if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner))) return 1;
+  if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner)))
+    return 1; /* nothing has changed, nor hides what others wrote */
   if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
   entry.obj = w->obj;
   entry.seq = mwb_write_number(w);
@@ -409,7 +410,7 @@ void mwb_store_field(mwb_write *w) {
 }
 
 /* Does the write replace, or put in, a table below the object? */
-static int is_linked(const mwb_write *w) {
+static int is_relinked(const mwb_write *w) {
   lua_State *L = w->L;
   int type = lua_type(L, VALUE);
   if (type == LUA_TTABLE) return 1;
@@ -422,8 +423,8 @@ static int is_linked(const mwb_write *w) {
 }
 
 void mwb_store_contents(mwb_write *w) {
-  if (w->r != NULL && (w->r->needs & MWI_TREE) && is_linked(w))
-    mwb_store_linked(w);
+  if (w->r != NULL && (w->r->needs & MWI_TREE) && is_relinked(w))
+    mwb_store_linked(w); /* a table comes or goes below a root */
   else
     mwb_store_field(w);
   if (w->r != NULL && !mwi_object_intercepts(w->r) && mwb_has_orphans(w->s))
@@ -432,9 +433,9 @@ void mwb_store_contents(mwb_write *w) {
 
 void mwb_store_nothing(mwb_write *w) { (void)w; }
 
-/* put(object, key): stores the field that a class has put into the object.  It
-** does not disappear if there is no memory. */
-static int put(lua_State *L) {
+/* put_kept(object, key): stores the field that a class has put into the object.
+** It does not disappear if there is no memory. */
+static int put_kept(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
@@ -520,7 +521,7 @@ static void keep_field(mwb_write *w, int status) {
   if (lua_isnil(L, KEY)) return;
   lua_pushvalue(L, KEY);
   if (lua_rawget(L, OBJECT) != LUA_TNIL) {
-    mwb_push_function(L, w->s, put);
+    mwb_push_function(L, w->s, put_kept);
     lua_pushvalue(L, OBJECT);
     lua_pushvalue(L, KEY);
     lua_call(L, 2, 0);
@@ -578,7 +579,7 @@ static int needs_old(const mwb_write *w, unsigned needs) {
 static void look_after_guards(mwb_write *w) {
   look_again(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  set_kind(w, push_stored(w));
+  set_plain_kind(w, push_stored(w));
   lua_replace(w->L, OLD);
   mwb_write_compare(w);
 }
@@ -607,6 +608,7 @@ void mwb_write_before(mwb_write *w) {
   needs = s->needs | w->r->needs;
   if (s->traps->depth == 0) s->traps->endless = 0;
   if (w->has_old == MWB_GIVEN || (!w->has_old && needs_old(w, needs))) {
+    /* is the old value to be compared, or read now? */
     mwb_read_old(w);
     mwb_write_compare(w);
     if (w->r == NULL) return;
@@ -629,7 +631,7 @@ int mwb_write_after(mwb_write *w) {
   uint64_t calls = e->watch.calls;
   int lives = !w->ignored && w->r != NULL && w->r->obj == w->obj;
   if (lives) mwi_write_results(e, w->r, &w->change);
-  if (lives && e->watch.after > 0 && !w->batched) {
+  if (lives && e->watch.after > 0 && !w->batched) { /* told now? */
     mwi_write_call(e, w->r, &w->change, MW_AFTER, w->seq);
     if (w->traced != 0)
       mwb_trace_heard(w->L, w->s, w->traced, e->watch.calls - calls);
@@ -657,7 +659,7 @@ static void store_at_work(mwb_write *w) {
   lua_State *L = w->L;
   const mw_value *key = &w->change.key;
   if (key->type == MW_TNIL || (key->type == MW_TFLOAT && key->u.f != key->u.f))
-    store_in(L, w->s, TRAP_SHADOW, w->r, key); /* raises */
+    store_in(L, w->s, TRAP_SHADOW, w->r, key); /* no key: raises */
   if (is_asked(w)) { /* the class stores where it likes */
     push_newindex(L, w->s);
     mwb_call_newindex(L, lua_gettop(L));
@@ -705,16 +707,16 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   mwb_store_value(&w);
   if ((w.failed || watch->after > 0 || watch->results > 0) &&
       mwb_write_after(&w))
-    return lua_error(L);
+    return lua_error(L); /* a guard's, before or after */
   return 0;
 }
 
 /* Clears the bits of `needs` without work for this write: KEYED if no watch has
 ** this key, and TREE if no watch above waits for writes and no table comes or
 ** goes. */
-static inline unsigned look(lua_State *L, const mwb_state *s,
-                            const mwi_object *r, const mw_value *key,
-                            unsigned needs) {
+static inline unsigned needs_left(lua_State *L, const mwb_state *s,
+                                  const mwi_object *r, const mw_value *key,
+                                  unsigned needs) {
   if ((needs & (MWI_UNKEYED | MWI_KEYED)) == MWI_KEYED &&
       !mwi_field_is_watched(s->engine, r, key))
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
@@ -727,8 +729,8 @@ static inline unsigned look(lua_State *L, const mwb_state *s,
 
 /* Sets `key` to the key as the engine sees it.  Returns whether one `rawset`
 ** stores the field. */
-static inline int read_key(lua_State *L, mwb_state *s, const mwi_object *r,
-                           mw_value *key) {
+static inline int engine_key(lua_State *L, mwb_state *s, const mwi_object *r,
+                             mw_value *key) {
   size_t len;
   int type = lua_type(L, KEY);
   if (type == LUA_TSTRING) {
@@ -775,9 +777,9 @@ int mwb_trap(lua_State *L) {
     store_in(L, s, TRAP_SHADOW, NULL, &key);
     return 0;
   }
-  simple = read_key(L, s, r, &key);
+  simple = engine_key(L, s, r, &key);
   needs = (r->needs | s->needs) & ~IDLE;
-  if (needs != 0) needs = look(L, s, r, &key, needs);
+  if (needs != 0) needs = needs_left(L, s, r, &key, needs);
   if (needs & ~(unsigned)(MWI_UNKEYED | MWI_KEYED))
     return trap_write(L, s, r, &key, needs);
   mwi_object_count(s->engine, r);

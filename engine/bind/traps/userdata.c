@@ -100,7 +100,7 @@ void mwb_append_kept(lua_State *L, mwb_state *s, mwb_entry *entry, int failed) {
   int shown = status == LUA_OK, as_written = 1;
   if (shown) {
     as_written = mwb_is_same(L, kept, VALUE);
-    if (mwb_is_same(L, kept, OLD) && (failed || !as_written)) {
+    if (mwb_is_same(L, kept, OLD) && (failed || !as_written)) { /* kept none? */
       lua_settop(L, top);
       return;
     }
@@ -224,7 +224,7 @@ void mwb_push_state_of(lua_State *L, mwb_state *s) {
 }
 
 /* Returns a status; pushes an error. */
-static int restore_state(lua_State *L, mwb_state *s) {
+static int call_restore(lua_State *L, mwb_state *s) {
   int status;
   lua_pushvalue(L, VALUE);
   status = ask_policy(L, s, MWB_RESTORED, 1);
@@ -240,7 +240,7 @@ void mwb_change_state(lua_State *L, mwb_state *s, mw_handle h) {
     mwb_begin_entry(L, s, &entry);
     mwb_prepare_kind(L, s, h, MW_CALL, KEY, VALUE, OLD, &entry);
   }
-  status = restore_state(L, s);
+  status = call_restore(L, s);
   if (appends) {
     if (!mwb_is_prepared(s, &entry))
       mwb_prepare_kind(L, s, h, MW_CALL, KEY, VALUE, OLD, &entry);
@@ -385,7 +385,7 @@ static int set_state(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_settop(L, KEY);
   lua_pushvalue(L, KEY); /* VALUE */
-  if (restore_state(L, s) != LUA_OK) return lua_error(L);
+  if (call_restore(L, s) != LUA_OK) return lua_error(L);
   return 0;
 }
 

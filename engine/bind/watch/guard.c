@@ -74,7 +74,7 @@ static int add_traceback(lua_State *L) {
 /* Gives the error on the top to `mw.on_error`.  If there is no such function,
 ** or the function raises, the error becomes the write's, unless the write has
 ** one. */
-static void fail(mwb_write *w) {
+static void report_error(mwb_write *w) {
   lua_State *L = w->L;
   mwb_push(L, w->s, MWB_ONERROR);
   if (!lua_isnil(L, -1)) {
@@ -146,7 +146,7 @@ static void push_endless(lua_State *L) {
 }
 
 /* Calls a guard, with its `n` arguments on the top.  Returns a status. */
-static int call(mwb_write *w, int n, int results, int flags) {
+static int call_counted(mwb_write *w, int n, int results, int flags) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   int status, handler = ((flags & MW_CHECK) || s->watch->handled) ? 0 : HANDLER;
@@ -158,7 +158,8 @@ static int call(mwb_write *w, int n, int results, int flags) {
     s->traps->endless = 1;
   } else {
     status = mwb_pcall_outside(L, s, n, results, handler);
-    if (status != LUA_OK && s->traps->depth > 1 && is_overflow(L, status)) {
+    if (status != LUA_OK && s->traps->depth > 1 &&
+        is_overflow(L, status)) { /* ours? */
       if (s->traps->depth > NESTED) {
         lua_pop(L, 1);
         push_endless(L);
@@ -176,11 +177,11 @@ static int call(mwb_write *w, int n, int results, int flags) {
 ** Calling guards
 ** ======================================================= */
 
-/* The stack of `tell`: first what the guard is called with, without its
+/* The stack of `tell_guard`: first what the guard is called with, without its
 ** method. */
 enum { GUARD = 1, ROOT, PATH, FROM, TO, KIND, WRITTEN, BELOW };
 
-/* What `tell` needs for the path of a deep guard. */
+/* What `tell_guard` needs for the path of a deep guard. */
 typedef struct written {
   mwb_state *s;
   const mw_change *change;
@@ -212,9 +213,9 @@ static void push_path(lua_State *L, const written *at) {
   lua_rawseti(L, -2, (lua_Integer)n + 1);
 }
 
-/* tell(guard, object, field, old, new, kind[, written, struct]): calls a guard
-** that is no function, or a deep one, with the path instead of the field */
-static int tell(lua_State *L) {
+/* tell_guard(guard, object, field, old, new, kind[, written, struct]): calls a
+** guard that is no function, or a deep one, with the path instead of the field */
+static int tell_guard(lua_State *L) {
   if (lua_gettop(L) == BELOW) { /* deep? */
     push_path(L, (const written *)lua_touserdata(L, BELOW));
     lua_replace(L, PATH);
@@ -229,7 +230,7 @@ static int tell(lua_State *L) {
 }
 
 /* Fills the stack for calls of guards: OWN, HANDLER, FAILURE. */
-static void prepare(mwb_write *w) {
+static void fill_stack(mwb_write *w) {
   lua_State *L = w->L;
   mwb_read_old(w);
   if (w->shadow == TRAP_SHADOW) { /* the object has its own metatable */
@@ -311,7 +312,8 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   const written at = {w->s, change, obj, w->obj};
   if (!push_guard(w, obj, ref, flags)) return -1;
   if (deep || ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1))) {
-    lua_pushcfunction(L, tell);
+    /* does the call need a path, or a method? */
+    lua_pushcfunction(L, tell_guard);
     lua_insert(L, deep ? -3 : -2);
     n++;
   }
@@ -320,10 +322,10 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   else
     lua_pushvalue(L, OBJECT);
   push_arguments(w, change->kind);
-  if (!deep) return call(w, n, results, flags);
+  if (!deep) return call_counted(w, n, results, flags);
   lua_pushvalue(L, OBJECT);
   lua_pushlightuserdata(L, (void *)(uintptr_t)&at);
-  return call(w, n + 2, results, flags);
+  return call_counted(w, n + 2, results, flags);
 }
 
 /* (check): raises the error of a check that has returned false.  The message
@@ -362,7 +364,7 @@ static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   if (w->failed) return MW_REFUSES;
   status = call_guard(w, obj, ref, flags, change);
   n = lua_gettop(L) - FAILURE;
-  if (status == LUA_OK && n > 0 && lua_isboolean(L, FAILURE + 1)) {
+  if (status == LUA_OK && n > 0 && lua_isboolean(L, FAILURE + 1)) { /* says? */
     if (!lua_toboolean(L, FAILURE + 1)) {
       status = refuse_false(w, obj, ref, flags);
     } else if (n > 1) {
@@ -396,20 +398,20 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_write *w = (mwb_write *)change->host;
   int status;
-  if (((mwb_state *)ud)->traps->endless) return 1;
-  if (!w->called) prepare(w);
+  if (((mwb_state *)ud)->endless) return 1;
+  if (!w->called) fill_stack(w);
   if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
   status = call_guard(w, obj, ref, flags, change);
-  if (status > LUA_OK) fail(w);
+  if (status > LUA_OK) report_error(w);
   if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(w->L, FAILURE);
   return status >= 0;
 }
 
 /* Pushes the term at a place of the table at `holder`, and the guard.  Returns
 ** 0 if the guard is dead. */
-static int push_term(lua_State *L, const mwb_state *s, int holder,
-                     lua_Integer place) {
+static int push_term_at(lua_State *L, const mwb_state *s, int holder,
+                        lua_Integer place) {
   lua_rawgeti(L, holder, place);
   lua_pushvalue(L, -1);
   return push_of_term(L, s);
@@ -420,7 +422,7 @@ int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
   int top = lua_gettop(L), alive;
   object = lua_absindex(L, object);
   mwb_push_guards(L, s, object, 0);
-  alive = push_term(L, s, top + 1, place);
+  alive = push_term_at(L, s, top + 1, place);
   lua_settop(L, top);
   return alive;
 }
@@ -429,7 +431,7 @@ static int ends_differ(lua_State *L, int path, lua_Integer i);
 
 /* Pushes what the contents at `index`, or no contents, have under the key at
 ** `key`. */
-static void push_field(lua_State *L, int index, int key) {
+static void push_step(lua_State *L, int index, int key) {
   lua_pushnil(L);
   if (!lua_istable(L, index)) return;
   lua_pushvalue(L, key);
@@ -443,7 +445,7 @@ static int any_differs(lua_State *L, int path, lua_Integer i, int a, int b) {
   int top = lua_gettop(L), differ = 0;
   if (!lua_istable(L, a)) return 0;
   for (lua_pushnil(L); !differ && lua_next(L, a) != 0;) {
-    push_field(L, b, top + 1);
+    push_step(L, b, top + 1);
     differ = ends_differ(L, path, i);
     lua_settop(L, top + 1);
   }
@@ -471,8 +473,8 @@ static int ends_differ(lua_State *L, int path, lua_Integer i) {
     differ =
         any_differs(L, path, i + 1, a, b) || any_differs(L, path, i + 1, b, a);
   } else {
-    push_field(L, a, key);
-    push_field(L, b, key);
+    push_step(L, a, key);
+    push_step(L, b, key);
     differ = ends_differ(L, path, i + 1);
   }
   lua_settop(L, top);
@@ -501,9 +503,9 @@ static int ask_when(mwb_write *w, int flags, const mw_change *change,
   if (lua_rawgeti(L, term, MWB_TERM_WHEN) != LUA_TFUNCTION) return 1;
   lua_pushvalue(L, OBJECT);
   push_arguments(w, change->kind);
-  if (call(w, 5, 1, flags) == LUA_OK) return lua_toboolean(L, -1);
+  if (call_counted(w, 5, 1, flags) == LUA_OK) return lua_toboolean(L, -1);
   if ((flags & MW_CHECK) == 0) {
-    fail(w);
+    report_error(w);
     return 0;
   }
   lua_replace(L, FAILURE);
@@ -519,14 +521,14 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   lua_Integer place = (lua_Integer)ref;
   int top, result = 1;
   if (s->traps->endless) return 0;
-  if (w != NULL && !w->called) prepare(w);
+  if (w != NULL && !w->called) fill_stack(w);
   top = lua_gettop(L);
   if (!mwb_alive(L, s, obj)) {
     lua_settop(L, top);
     return 0;
   }
   mwb_push_guards(L, s, top + 1, 0);
-  if (!push_term(L, s, top + 2, place)) { /* is the guard dead? */
+  if (!push_term_at(L, s, top + 2, place)) { /* is the guard dead? */
     result = -1;
     mwb_drop_guard(L, top + 2, mwb_object_of(s, obj), place);
   } else if (w != NULL) {
@@ -560,7 +562,7 @@ int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
 }
 
 /* Returns the handle of the guard at 1, or raises. */
-static mw_handle self(lua_State *L, mwb_state *s, const char *name) {
+static mw_handle guard_self(lua_State *L, mwb_state *s, const char *name) {
   if (!mwb_is_guard(L, s, 1))
     luaL_error(L, "calling '%s' on bad self (guard expected, got %s)", name,
                mwb_type_name(L, 1));
@@ -569,17 +571,17 @@ static mw_handle self(lua_State *L, mwb_state *s, const char *name) {
 
 static int revalidate(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_handle h = self(L, s, "revalidate");
+  mw_handle h = guard_self(L, s, "revalidate");
   mwb_check(L, mw_guard_set_valid(s->engine, h, 1));
   return 0;
 }
 
 /* Returns the field `valid`, or the method, which is upvalue 3. */
-static int field(lua_State *L) {
+static int guard_field(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   const char *name = (lua_type(L, 2) == LUA_TSTRING) ? lua_tostring(L, 2) : "";
   if (strcmp(name, "valid") == 0) {
-    lua_pushboolean(L, mw_guard_is_valid(s->engine, self(L, s, "valid")));
+    lua_pushboolean(L, mw_guard_is_valid(s->engine, guard_self(L, s, "valid")));
   } else if (strcmp(name, "revalidate") == 0) {
     lua_pushvalue(L, lua_upvalueindex(3));
   } else {
@@ -617,7 +619,7 @@ void mwb_open_guard(lua_State *L) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   mwb_push_function(L, s, revalidate);
-  lua_pushcclosure(L, field, 3);
+  lua_pushcclosure(L, guard_field, 3);
   lua_setfield(L, -2, "__index");
   mwb_seal(L, s, -1, "guard:revalidate");
   lua_pop(L, 1);

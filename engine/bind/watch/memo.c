@@ -52,7 +52,7 @@ static int has_lost(lua_State *L) {
 
 /* cause(guard) -> the number, as a cause, of the write that made the guard
 ** invalid, or nil */
-static int cause(lua_State *L) {
+static int guard_cause(lua_State *L) {
   const mwb_state *s = mwb_enter_to_read(L);
   uint32_t number = mw_guard_cause(s->engine, guard_at(L, 1));
   if (number == 0) return 0;
@@ -61,7 +61,7 @@ static int cause(lua_State *L) {
 }
 
 /* follow(guard, other) */
-static int follow(lua_State *L) {
+static int follow_guard(lua_State *L) {
   const mwb_state *s = mwb_enter(L);
   mwb_check(L, mw_guard_follow(s->engine, guard_at(L, 1), guard_at(L, 2)));
   return 0;
@@ -71,7 +71,7 @@ void mwb_open_memo(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"open", open_guard},     {"is_valid", is_valid},
       {"set_valid", set_valid}, {"has_lost", has_lost},
-      {"follow", follow},       {"cause", cause},
+      {"follow", follow_guard}, {"cause", guard_cause},
       {"because", mwb_because}, {NULL, NULL}};
   lua_newtable(L);
   mwb_set_funcs(L, functions);

@@ -80,7 +80,8 @@ static void check_not_ours(lua_State *L, const mwb_state *s, const char *name) {
 
 /* Raises unless the value at 1 is a table or a userdata that can be
 ** intercepted. */
-static void check_object(lua_State *L, const mwb_state *s, const char *name) {
+static void check_watchable(lua_State *L, const mwb_state *s,
+                            const char *name) {
   mwb_check_dot(L, name, 2);
   check_not_ours(L, s, name);
   if (lua_istable(L, 1)) {
@@ -137,7 +138,7 @@ static const mwb_option watch_options[] = {
     {"path", LUA_TNONE, NULL, {MW_DEEP}, OF_TABLE, "for tables"},
     MWB_OPTION(NULL, 0)};
 
-static int bad_option(lua_State *L, const char *what) {
+static int bad_watch_option(lua_State *L, const char *what) {
   return luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
 }
 
@@ -160,13 +161,13 @@ static mw_value *read_keys(lua_State *L, mwb_state *s, int option,
                               : "option 'keys' is not an array of keys";
   mw_value *keys;
   if (is_path && n > most) wrong = "option 'path' has more than 200 keys";
-  if (n == 0 || n > most) bad_option(L, wrong);
+  if (n == 0 || n > most) bad_watch_option(L, wrong);
   keys = (mw_value *)lua_newuserdatauv(L, (size_t)n * sizeof(mw_value), 0);
   memset(keys, 0, (size_t)n * sizeof(mw_value));
   for (i = 0; i < n; i++) {
     lua_rawgeti(L, option, (lua_Integer)i + 1);
     if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) /* nil, or NaN? */
-      bad_option(L, is_path ? wrong : "nil and NaN are no keys");
+      bad_watch_option(L, is_path ? wrong : "nil and NaN are no keys");
     if (!is_path || !is_any(L, s)) keys[i] = mwb_key_to_keep(L, s, -1);
     lua_settop(L, KEYS);
   }
@@ -201,9 +202,9 @@ static int is_key_of_object(lua_State *L, int index) {
 /* Makes the option `key` a list of one, at the place of `keys`. */
 static void read_single(lua_State *L) {
   if (!lua_isnil(L, SEVERAL))
-    bad_option(L, "options 'key' and 'keys' exclude each other");
+    bad_watch_option(L, "options 'key' and 'keys' exclude each other");
   if (is_list(L, SINGLE) && !is_key_of_object(L, SINGLE))
-    bad_option(L, "option 'key' is a list of keys: use 'keys'");
+    bad_watch_option(L, "option 'key' is a list of keys: use 'keys'");
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, SINGLE);
   lua_rawseti(L, -2, 1);
@@ -211,8 +212,8 @@ static void read_single(lua_State *L) {
 }
 
 /* Reads the options at 3; puts a userdata with the keys at KEYS. */
-static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
-                         mw_filter *filter) {
+static void read_watch_options(lua_State *L, mwb_state *s,
+                               mw_watch_options *its, mw_filter *filter) {
   int has_path;
   memset(its, 0, sizeof(*its));
   memset(filter, 0, sizeof(*filter));
@@ -223,7 +224,7 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
   has_path = !lua_isnil(L, PATH);
   if (!lua_isnil(L, SINGLE)) read_single(L);
   if (has_path && !lua_isnil(L, SEVERAL))
-    bad_option(L, "option 'path' excludes 'key' and 'keys'");
+    bad_watch_option(L, "option 'path' excludes 'key' and 'keys'");
   if (has_path) {
     filter->keys = its->keys = read_keys(L, s, PATH, &filter->n_keys);
     its->n_keys = its->keys[0].type != MW_TNIL;
@@ -281,7 +282,7 @@ static void copy_path(lua_State *L, mwb_state *s) {
 }
 
 /* Pushes the term of a watch with MW_ASK, else nil. */
-static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
+static void make_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
   int term = lua_gettop(L) + 1;
   if ((its->flags & MW_ASK) == 0) {
     lua_pushnil(L);
@@ -412,7 +413,7 @@ static int call_attach(lua_State *L, attachment *its, int term) {
   return lua_pcall(L, 4, 1, 0);
 }
 
-static int give_back(lua_State *L) {
+static int unshadow_object(lua_State *L) {
   mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
   return 0;
 }
@@ -422,7 +423,7 @@ static int give_back(lua_State *L) {
 ** harm. */
 static void detach(lua_State *L, mwb_state *s, int before) {
   if (before == PLAIN) {
-    lua_pushcfunction(L, give_back);
+    lua_pushcfunction(L, unshadow_object);
     lua_pushvalue(L, 1);
     lua_pushlightuserdata(L, s);
     if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
@@ -463,7 +464,7 @@ static int set_existing(lua_State *L) {
 
 /* is_below(root, table, reach) -> whether a deep watch with the reach hears
 ** writes to the table, which is not the root */
-static int is_below(lua_State *L) {
+static int is_reached(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle root = mwb_handle_of(L, s, 1), child = mwb_handle_of(L, s, 2);
   mw_change change;
@@ -531,14 +532,14 @@ static int watch(lua_State *L) {
   attachment at;
   mw_watch_id *id;
   int status, code = MW_OK;
-  check_object(L, s, "watch");
-  read_options(L, s, &its, &filter);
+  check_watchable(L, s, "watch");
+  read_watch_options(L, s, &its, &filter);
   read_guard(L, s, &its);
   id = (mw_watch_id *)lua_newuserdatauv(L, sizeof(*id), 0); /* WATCH */
   *id = 0;
   mwb_push(L, s, MWB_HANDLE);
   lua_setmetatable(L, -2);
-  push_term(L, s, &its); /* TERM */
+  make_term(L, s, &its); /* TERM */
   at = begin_object(L, s, "watch");
   at.is_reported = !mwb_object_of(s, at.h)->watched;
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
@@ -563,7 +564,7 @@ static int watch(lua_State *L) {
   if (its.ref != 0 && mwb_object_of(s, at.h) != NULL)
     mwb_end_guard(L, s, 1, mwb_object_of(s, at.h), (lua_Integer)its.ref);
   if (status == LUA_OK && at.before == PLAIN && lua_isuserdata(L, 1))
-    mwb_unwrap_class(L, s, 1);
+    mwb_unwrap_class(L, s, 1); /* `attach` has wrapped it */
   if (at.reach != 0) mw_reach_end(s->engine, at.reach);
   detach(L, s, at.before);
   mwb_check(L, code);
@@ -581,7 +582,7 @@ static int track(lua_State *L) {
   int flags, code;
   mw_reach reach = 0;
   lua_settop(L, 2);
-  check_object(L, s, "track");
+  check_watchable(L, s, "track");
   flags = mwb_read_options(L, "track", 2, options,
                            lua_istable(L, 1) ? OF_TABLE : 0); /* at 3 and 4 */
   lua_pushnil(L);
@@ -634,7 +635,7 @@ void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
     mw_reach_end(s->engine, reach);
   else
     mwi_ground_drop(s->engine, root, 1);
-  lua_pushcfunction(L, give_back);
+  lua_pushcfunction(L, unshadow_object);
   if (!mwb_intercepts(s, root) && mwb_alive(L, s, root)) {
     lua_pushlightuserdata(L, s);
     lua_pcall(L, 2, 0, 0); /* without memory the root keeps its shadow */
@@ -668,7 +669,8 @@ static int unwatch(lua_State *L) {
   mwb_push_guards(L, s, 1, 0);
   if (lua_istable(L, 1) && !stays)
     mwb_unshadow(L, s, 1); /* also if a finaliser revived the table */
-  if (lua_istable(L, 2) && (stays || lua_isuserdata(L, 1))) release_guards(L);
+  if (lua_istable(L, 2) && (stays || lua_isuserdata(L, 1))) /* still there? */
+    release_guards(L);
   if (r != NULL) r->guards = 0;
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
     mwb_unwrap_class(L, s, 1);
@@ -688,7 +690,7 @@ static int is_dropped(void *ud, mw_handle obj) {
 
 /* Drops the entries of the object, and of those released since the mark, unless
 ** there is another reason to record them. */
-static void drop_entries(mwb_state *s, mw_handle h, uint32_t mark) {
+static void drop_tracked(mwb_state *s, mw_handle h, uint32_t mark) {
   mwi_object *r = mwb_object_of(s, h);
   int alone = r != NULL && !mwi_object_intercepts(r);
   if (s->engine->journal.entries == 0 || s->journal->restoring > 0) return;
@@ -711,7 +713,7 @@ static int end_tracking(lua_State *L, int drops) {
   if (drops) mwb_freeze_all(L, s); /* may run finalisers */
   mark = mwi_tree_release_mark(s->engine);
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
-  if (drops) drop_entries(s, h, mark);
+  if (drops) drop_tracked(s, h, mark);
   if (!mwb_intercepts(s, h)) {
     if (lua_istable(L, 1))
       mwb_unshadow(L, s, 1);
@@ -818,7 +820,7 @@ static int watched(lua_State *L) {
   lua_newtable(L);
   for (i = 1; i < s->engine->identity.top; i++) {
     const mwi_object *r = mwi_object_of(&s->engine->watch, i);
-    if (r == NULL || !(r->watched || r->tracked)) continue;
+    if (r == NULL || !(r->watched || r->tracked)) continue; /* only below? */
     if (mwb_alive(L, s, r->obj) && (r->watched || lua_isuserdata(L, -1)))
       lua_rawseti(L, 1, ++n);
     lua_settop(L, 1);
@@ -847,7 +849,7 @@ void mwb_open_interception(lua_State *L) {
                                        {"is_tracked", is_tracked},
                                        {"intercepts", intercepts},
                                        {"existing", set_existing},
-                                       {"is_below", is_below},
+                                       {"is_below", is_reached},
                                        {"make_stale", make_stale},
                                        {"intercepting", intercepting},
                                        {"watched", watched},
