@@ -236,7 +236,6 @@ static int make(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_write w;
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   if (!mwb_write_check(&w)) return lua_error(L);
-  mwb_write_count(&w);
   return mwb_write_run(&w, mwb_store_contents);
 }
 
@@ -260,7 +259,6 @@ static int touch_made(lua_State *L) {
   lua_pushnil(L);
   lua_rotate(L, SHADOW, 1); /* OLD is behind */
   mwb_write_open(L, s, &w, h, kind, MWB_GIVEN);
-  mwb_write_count(&w);
   return mwb_write_run(&w, is_store(kind) ? append_made : mwb_store_nothing);
 }
 

@@ -350,7 +350,6 @@ static int tell_undone(lua_State *L) {
   lua_insert(L, SHADOW); /* OLD is the value from before then */
   mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK, MWB_GIVEN);
   w.change.number = number;
-  mwb_write_count(&w);
   return mwb_write_run(&w, mwb_store_nothing);
 }
 

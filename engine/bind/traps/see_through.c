@@ -75,12 +75,10 @@ static int see_rawset(lua_State *L) {
   mwb_write_open(L, s, &w, h, MW_RAW, 0);
   w.change.flags_only = 1;
   w.ignored = mwb_is_ignored(L, s);
-  if (w.ignored) {
+  if (w.ignored)
     mwb_store_contents(&w);
-  } else {
-    mwb_write_count(&w);
+  else
     mwb_write_run(&w, mwb_store_contents);
-  }
   lua_settop(L, OBJECT);
   return 1;
 }

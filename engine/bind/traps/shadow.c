@@ -214,11 +214,8 @@ static void add_raw(lua_State *L, int index) {
   int walk = lua_gettop(L) - 2;
   if (!has_raw(L, index)) return;
   lua_getupvalue(L, walk, 1);
-  lua_newtable(L);
-  copy_into(L, walk + 3, walk + 4, ALL);
-  copy_into(L, index, walk + 4, ALL);
+  mwb_add_raw(L, index, 0);
   lua_setupvalue(L, walk, 1);
-  lua_settop(L, walk + 2);
 }
 
 /* Ends `own_pairs`: a class's `__pairs` has returned three values.  Lua's

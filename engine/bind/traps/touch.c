@@ -28,7 +28,6 @@ static int touch(lua_State *L) {
   if (h == MW_NONE) return 0;
   read_current(L, s);
   mwb_write_open(L, s, &w, h, MW_TOUCH, MWB_GIVEN);
-  mwb_write_count(&w);
   mwb_write_run(&w, mwb_store_nothing);
   return 0;
 }
@@ -120,7 +119,6 @@ static int move_raw(lua_State *L) {
     mwb_store_contents(&w);
     return 0;
   }
-  mwb_write_count(&w);
   mwb_write_run(&w, mwb_store_contents);
   lua_pushboolean(L, 1);
   return 1;
@@ -212,28 +210,23 @@ static int absorb(lua_State *L) {
 
 /* Can there be raw fields that are to become contents? */
 static int may_have_raw(lua_State *L, const mwb_state *s, int index) {
-  int any;
-  if (s->engine == NULL || !mwb_push_own(L, index)) return 0;
-  lua_pushnil(L);
-  any = lua_next(L, index);
-  lua_settop(L, any ? -4 : -2);
-  if (!any && !mwb_has_meta(L, index)) return 0;
-  return 1;
-}
-
-/* Pushes what `absorb` returns, or its error.  Returns a status. */
-static int call_absorb(lua_State *L, mwb_state *s, int index) {
-  luaL_checkstack(L, LUA_MINSTACK, "raw fields");
-  mwb_push_function(L, s, absorb);
-  lua_pushvalue(L, index);
-  return lua_pcall(L, 1, 1, 0);
+  int top = lua_gettop(L), any = 0;
+  if (s->engine != NULL && mwb_push_own(L, index)) {
+    lua_pushnil(L);
+    any = lua_next(L, index) || mwb_has_meta(L, index);
+  }
+  lua_settop(L, top);
+  return any;
 }
 
 int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   int any;
   index = lua_absindex(L, index);
   if (!may_have_raw(L, s, index)) return 0;
-  if (call_absorb(L, s, index) != LUA_OK) lua_error(L);
+  luaL_checkstack(L, LUA_MINSTACK, "raw fields");
+  mwb_push_function(L, s, absorb);
+  lua_pushvalue(L, index);
+  lua_call(L, 1, 1);
   any = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return any;
@@ -287,7 +280,6 @@ int mwb_setmetatable(lua_State *L) {
                         "bad argument #2 to 'setmetatable' (a watched table "
                         "cannot become weak: it would lose entries without a "
                         "write)");
-    mwb_write_count(&w);
     mwb_write_run(&w, store_class);
   }
   lua_settop(L, 1);

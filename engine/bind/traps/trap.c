@@ -131,17 +131,26 @@ static inline int push_known(lua_State *L, const mwb_state *s, int shadow) {
   return (s->needs & MWB_WAITS) ? mwb_go_before(L, s) : type;
 }
 
+/* The same, but pushes what the object shows, and returns LUA_TNONE, if it keeps
+** its fields elsewhere. */
+static inline int push_field_of(lua_State *L, const mwb_state *s,
+                                const mwi_object *r, int shadow) {
+  int type = push_known(L, s, shadow);
+  if (type != LUA_TNIL || !keeps_elsewhere(L, r, shadow)) return type;
+  lua_pop(L, 1);
+  push_shown(L);
+  return LUA_TNONE;
+}
+
 void mwb_push_current(lua_State *L, mwb_state *s) {
-  int top = lua_gettop(L);
+  int shadow = lua_gettop(L) + 1;
   if (!mwb_push_shadow(L, OBJECT)) {
     push_shown(L);
     return;
   }
-  if (push_known(L, s, top + 1) == LUA_TNIL &&
-      keeps_elsewhere(L, mwb_object_at(L, s, OBJECT), top + 1))
-    push_shown(L);
-  lua_replace(L, top + 1);
-  lua_settop(L, top + 1);
+  push_field_of(L, s, mwb_object_at(L, s, OBJECT), shadow);
+  lua_replace(L, shadow);
+  lua_settop(L, shadow);
 }
 
 /* Code of the program may have ended the watch, or changed the class. */
@@ -163,14 +172,12 @@ static void set_plain_kind(mwb_write *w, int old_type) {
 static int push_stored(mwb_write *w) {
   lua_State *L = w->L;
   int type;
-  if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) {
+  if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) { /* userdata? */
     mwb_push_current(L, w->s);
     return lua_type(L, -1);
   }
-  type = push_known(L, w->s, w->shadow);
-  if (type != LUA_TNIL || !keeps_elsewhere(L, w->r, w->shadow)) return type;
-  lua_pop(L, 1);
-  push_shown(L);
+  type = push_field_of(L, w->s, w->r, w->shadow);
+  if (type != LUA_TNONE) return type;
   look_again(w); /* the read may have done anything */
   lua_pushvalue(L, KEY);
   if (lua_rawget(L, w->shadow) != LUA_TNIL) w->shows = 1;
@@ -377,18 +384,16 @@ void mwb_store_field(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   mwb_entry entry;
-  mw_owner owner;
-  int top;
+  mw_owner owner = 0;
+  int top, appends = mwb_appends(s) && !w->ignored;
   if (w->is_stored) return;
-  if (!mwb_appends(s) || w->ignored) {
-    push_pair(w);
-    store_in(L, s, w->shadow, w->r, &w->change.key);
-    return;
+  if (appends) {
+    if (mwb_is_read(s) && mwb_make_ready(L, s) && w->r != NULL) look_again(w);
+    owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+    appends = owner != 0 || mwb_is_read(s) ||
+              mwi_journal_has_entries(&s->engine->journal);
   }
-  if (mwb_is_read(s) && mwb_make_ready(L, s) && w->r != NULL) look_again(w);
-  owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
-  if (owner == 0 && !mwb_is_read(s) &&
-      !mwi_journal_has_entries(&s->engine->journal)) {
+  if (!appends) { /* does nobody want an entry? */
     push_pair(w);
     store_in(L, s, w->shadow, w->r, &w->change.key);
     return;
@@ -641,6 +646,7 @@ int mwb_write_after(mwb_write *w) {
 }
 
 int mwb_write_run(mwb_write *w, mwb_storer store) {
+  mwb_write_count(w);
   mwb_write_before(w);
   store(w);
   if (mwb_write_after(w)) return lua_error(w->L);

@@ -74,7 +74,7 @@ void mwb_write_before(mwb_write *w);
 ** FAILURE, which is the top then. */
 int mwb_write_after(mwb_write *w);
 
-/* The whole path: before, store, after.  Raises the first error of a guard. */
+/* The path from the count on.  Raises the first error of a guard. */
 int mwb_write_run(mwb_write *w, mwb_storer store);
 
 /* Calls the `__newindex` of the object's class, which is at RESULT, the top,

@@ -296,36 +296,42 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
 }
 
 /* Pushes the last arguments of guards and of `when`. */
-static void push_arguments(const mwb_write *w, int kind) {
+static inline void push_arguments(const mwb_write *w, int kind) {
   lua_pushvalue(w->L, KEY);
   lua_pushvalue(w->L, OLD);
   lua_pushvalue(w->L, VALUE);
   mwb_push_kind(w->L, w->s, kind);
 }
 
+/* Calls the deep guard on the top, whose root is below it.  Returns a status. */
+static int call_deep(mwb_write *w, mw_handle root, int results, int flags,
+                     const mw_change *change) {
+  lua_State *L = w->L;
+  written at = {w->s, change, root, w->obj};
+  lua_pushcfunction(L, tell_guard);
+  lua_insert(L, -3);
+  lua_insert(L, -2);
+  push_arguments(w, change->kind);
+  lua_pushvalue(L, OBJECT);
+  lua_pushlightuserdata(L, &at);
+  return call_counted(w, BELOW, results, flags);
+}
+
 /* Calls a guard.  Returns a status, or -1 if the guard is dead. */
 static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
                       const mw_change *change) {
   lua_State *L = w->L;
-  int results = (flags & MW_CHECK) ? LUA_MULTRET : 0;
-  int deep = flags & MW_DEEP, n = 5;
-  const written at = {w->s, change, obj, w->obj};
+  int results = (flags & MW_CHECK) ? LUA_MULTRET : 0, n = 5;
   if (!push_guard(w, obj, ref, flags)) return -1;
-  if (deep || ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1))) {
-    /* does the call need a path, or a method? */
+  if (flags & MW_DEEP) return call_deep(w, obj, results, flags, change);
+  if ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1)) { /* a method? */
     lua_pushcfunction(L, tell_guard);
-    lua_insert(L, deep ? -3 : -2);
+    lua_insert(L, -2);
     n++;
   }
-  if (deep)
-    lua_insert(L, -2); /* the guard, then the root */
-  else
-    lua_pushvalue(L, OBJECT);
-  push_arguments(w, change->kind);
-  if (!deep) return call_counted(w, n, results, flags);
   lua_pushvalue(L, OBJECT);
-  lua_pushlightuserdata(L, (void *)(uintptr_t)&at);
-  return call_counted(w, n + 2, results, flags);
+  push_arguments(w, change->kind);
+  return call_counted(w, n, results, flags);
 }
 
 /* (check): raises the error of a check that has returned false.  The message
