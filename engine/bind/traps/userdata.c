@@ -179,7 +179,8 @@ static int trap(lua_State *L) {
   mw_handle h = is_ours ? mwb_intercepting_at(L, s, OBJECT) : MW_NONE;
   mwb_write w;
   lua_settop(L, VALUE);
-  if (h == MW_NONE || h == s->traps->quiet || lua_tointeger(L, UP_COUNT) == RETIRED)
+  if (h == MW_NONE || h == s->traps->quiet ||
+      lua_tointeger(L, UP_COUNT) == RETIRED)
     return pass_on(L); /* not watched, or by the library's own will */
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   if (mwb_is_ignored(L, s)) {

@@ -404,7 +404,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_write *w = (mwb_write *)change->host;
   int status;
-  if (((mwb_state *)ud)->endless) return 1;
+  if (((mwb_state *)ud)->traps->endless) return 1;
   if (!w->called) fill_stack(w);
   if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
