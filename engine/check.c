@@ -708,6 +708,7 @@ static int verify_readers(mw_engine *e) {
 /* Returns the number of frames that the elements have counted and that are not
 ** in the stack. */
 static size_t count_elsewhere(const mwi_hierarchy *h) {
+  const mwi_stack *stack;
   size_t frames = 0;
   uint32_t slot, i;
   for (slot = 0; slot < h->names.n * MWI_PAGE; slot++) {
@@ -715,32 +716,22 @@ static size_t count_elsewhere(const mwi_hierarchy *h) {
         (const mwi_named *)mwi_column_page(&h->names, slot);
     if (element != NULL) frames += element[slot % MWI_PAGE].frames;
   }
-  for (slot = 0; slot < h->stacks.n * MWI_PAGE; slot++) {
-    const mwi_stack *stack =
-        (const mwi_stack *)mwi_column_page(&h->stacks, slot);
-    for (i = 0; stack != NULL && i < stack[slot % MWI_PAGE].n; i++)
-      if (mwi_hierarchy_element(h, stack[slot % MWI_PAGE].frames[i].obj))
-        frames--;
-  }
+  for (slot = 0; (stack = mwi_hierarchy_next(h, &slot)) != NULL;)
+    for (i = 0; i < stack->n; i++)
+      if (mwi_hierarchy_element(h, stack->frames[i].obj)) frames--;
   return frames;
 }
 
 static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *h) {
+  const mwi_stack *stack;
   size_t frames = 0;
-  uint32_t slot;
-  for (slot = 0; slot < h->stacks.n * MWI_PAGE; slot++) {
-    const mwi_stack *stack =
-        (const mwi_stack *)mwi_column_page(&h->stacks, slot);
-    if (stack == NULL) {
-      slot |= MWI_PAGE - 1;
-      continue;
-    }
-    stack += slot % MWI_PAGE;
+  uint32_t slot = 0;
+  while ((stack = mwi_hierarchy_next(h, &slot)) != NULL) {
     frames += stack->n;
     holds(stack->n <= stack->size);
-    holds(stack->thread == MW_NONE || mw_slot(stack->thread) == slot);
-    holds(stack->thread == MW_NONE ||
-          mwi_identity_is_valid(&e->identity, stack->thread));
+    if (stack->thread == MW_NONE) continue;
+    holds(mw_slot(stack->thread) == slot - 1);
+    holds(mwi_identity_is_valid(&e->identity, stack->thread));
   }
   holds(frames == h->frames);
   holds(count_elsewhere(h) == 0);

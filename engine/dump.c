@@ -190,12 +190,10 @@ static void dump_clocks(mwi_json *out, const mw_engine *e) {
 }
 
 static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *h) {
-  uint32_t slot, i;
-  for (slot = 0; slot < h->stacks.n * MWI_PAGE; slot++) {
-    const mwi_stack *stack =
-        (const mwi_stack *)mwi_column_page(&h->stacks, slot);
-    if (stack != NULL) stack += slot % MWI_PAGE;
-    if (stack == NULL || stack->n == 0) continue;
+  const mwi_stack *stack;
+  uint32_t slot = 0, i;
+  while ((stack = mwi_hierarchy_next(h, &slot)) != NULL) {
+    if (stack->n == 0) continue;
     put(out, "  thread ");
     put_object(out, stack->thread);
     put(out, " executes");

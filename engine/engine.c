@@ -58,32 +58,6 @@ void mwi_free(mw_engine *e, void *p, size_t size) {
   if (p != NULL) mwi_resize(e, p, size, 0);
 }
 
-/* Asks for no more alignment than any allocator gives. */
-typedef struct header {
-  uint64_t size;
-} header;
-
-void *mwi_klib_resize(mw_engine *e, void *p, size_t nsize) {
-  header *old = (p == NULL) ? NULL : (header *)p - 1;
-  size_t osize = (p == NULL) ? 0 : (size_t)old->size;
-  mwi_assert(p == NULL || osize > sizeof(header));
-  header *fresh = (header *)mwi_resize(e, old, osize, nsize + sizeof(header));
-  if (fresh == NULL) return NULL;
-  fresh->size = nsize + sizeof(header);
-  return fresh + 1;
-}
-
-void mwi_klib_free(mw_engine *e, void *p) {
-  header *block;
-  if (p == NULL) return;
-  block = (header *)p - 1;
-  mwi_resize(e, block, (size_t)block->size, 0);
-}
-
-size_t mwi_klib_bytes(const void *p) {
-  return (p == NULL) ? 0 : (size_t)((const header *)p - 1)->size;
-}
-
 void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
                size_t width) {
   uint32_t bigger = (*size == 0) ? MIN_ARRAY : *size * 2;

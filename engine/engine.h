@@ -72,14 +72,6 @@ MWI_API void *mwi_new(mw_engine *e, size_t size);
 /* Frees a block; NULL is fine. */
 MWI_API void mwi_free(mw_engine *e, void *p, size_t size);
 
-/* `mwi_resize` and `mwi_free` for klib, which does not know the sizes: the
-** blocks store their own. */
-MWI_API void *mwi_klib_resize(mw_engine *e, void *p, size_t nsize);
-MWI_API void mwi_klib_free(mw_engine *e, void *p);
-
-/* Returns the bytes of such a block, or 0 for NULL. */
-MWI_API size_t mwi_klib_bytes(const void *p);
-
 /*
 ** Makes room for one more element in an array of `*size` elements of `width`
 ** bytes, of which `used` are in use: doubles a full array.  Returns the array,

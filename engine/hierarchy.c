@@ -46,25 +46,20 @@ static void free_stack(mw_engine *e, mwi_hierarchy *h, mwi_stack *stack) {
   memset(stack, 0, sizeof(mwi_stack));
 }
 
-/* Returns the stacks in page number `i`, or NULL. */
-static mwi_stack *page_of(const mwi_hierarchy *h, uint32_t i) {
-  return (mwi_stack *)h->stacks.pages[i];
-}
-
 void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes) {
   mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
-  uint32_t i, j;
-  for (i = 0; i < h->stacks.n; i++)
-    for (j = 0; j < MWI_PAGE && page_of(h, i) != NULL; j++)
-      mwi_hierarchy_cut(h, page_of(h, i) + j, 0);
+  mwi_stack *stack;
+  uint32_t slot = 0;
+  while ((stack = mwi_hierarchy_next(h, &slot)) != NULL)
+    mwi_hierarchy_cut(h, stack, 0);
 }
 
 void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes) {
   mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
-  uint32_t i, j;
-  for (i = 0; i < h->stacks.n; i++)
-    for (j = 0; j < MWI_PAGE && page_of(h, i) != NULL; j++)
-      free_stack(e, h, page_of(h, i) + j);
+  mwi_stack *stack;
+  uint32_t slot = 0;
+  while ((stack = mwi_hierarchy_next(h, &slot)) != NULL)
+    free_stack(e, h, stack);
   mwi_column_drop(e, &h->stacks, STACKS);
   mwi_column_drop(e, &h->names, NAMES);
   mwi_free(e, h, sizeof(mwi_hierarchy));
@@ -83,11 +78,11 @@ void mwi_hierarchy_close(mw_engine *e) {
 }
 
 static size_t stack_bytes(const mwi_hierarchy *h) {
+  const mwi_stack *stack;
   size_t bytes = 0;
-  uint32_t i, j;
-  for (i = 0; i < h->stacks.n; i++)
-    for (j = 0; j < MWI_PAGE && page_of(h, i) != NULL; j++)
-      bytes += page_of(h, i)[j].size * sizeof(mw_frame);
+  uint32_t slot = 0;
+  while ((stack = mwi_hierarchy_next(h, &slot)) != NULL)
+    bytes += stack->size * sizeof(mw_frame);
   return bytes;
 }
 

@@ -72,6 +72,18 @@ static inline mwi_hierarchy *mwi_hierarchy_of(const mwi_hierarchies *part,
   return part->all[i];
 }
 
+/* Returns the next stack that was ever made, from `*slot` on, and moves `*slot`
+** behind it; NULL at the end.  The stack may be empty. */
+static inline mwi_stack *mwi_hierarchy_next(const mwi_hierarchy *h,
+                                            uint32_t *slot) {
+  while (*slot < h->stacks.n * MWI_PAGE) {
+    mwi_stack *page = (mwi_stack *)mwi_column_page(&h->stacks, *slot);
+    if (page != NULL) return page + (*slot)++ % MWI_PAGE;
+    *slot += MWI_PAGE;
+  }
+  return NULL;
+}
+
 /* Returns the element of an object, or NULL. */
 static inline mwi_named *mwi_hierarchy_element(const mwi_hierarchy *h,
                                                mw_handle obj) {

@@ -72,25 +72,22 @@ static uint32_t range_end(const mw_engine *e, const mwi_owner *o) {
                          : log_at(e, o->log)->n;
 }
 
-/* Calls `keep` for a value that the engine copies or forgets: strings belong to
-** the host, which numbers them. */
+/* Retains or releases a value, if that is a string: the host numbers them. */
+typedef void keep(const mw_engine *e, const mw_value *value);
+
 static void keep_value(const mw_engine *e, int type, mw_content content,
-                       mw_keep keep) {
+                       keep *how) {
   mw_value v;
-  if (keep == NULL || type != MW_TSTRING) return;
+  if (type != MW_TSTRING) return;
   v.type = type;
   v.u = content;
-  mwi_quiet_begin(e);
-  keep(e->watch.host.ud, &v);
-  mwi_quiet_end(e);
+  how(e, &v);
 }
 
-static void keep_entry(const mw_engine *e, const mw_entry *entry,
-                       mw_keep keep) {
+static void keep_entry(const mw_engine *e, const mw_entry *entry, keep *how) {
   int i;
   for (i = 0; i < MW_PARTS; i++)
-    if (entry->type[i] == MW_TSTRING)
-      keep_value(e, MW_TSTRING, entry->value[i], keep);
+    keep_value(e, entry->type[i], entry->value[i], how);
 }
 
 /* {======================================================
@@ -174,7 +171,7 @@ static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
   s->key = *key;
   s->left = entry->value[MW_OLD];
   s->seq = entry->seq;
-  keep_value(e, key->type, key->u, e->watch.host.retain);
+  keep_value(e, key->type, key->u, mwi_host_retain);
   give_stake(e, i, owner);
   if (newest != 0) {
     mwi_table_replace(&part->fields, stake_hash(s), newest, i);
@@ -198,7 +195,7 @@ static void end_stake(mw_engine *e, uint32_t i) {
     leave_table(e, i);
   if (s->newer != 0) stake_at(e, s->newer)->older = s->older;
   if (s->older != 0) stake_at(e, s->older)->newer = s->newer;
-  keep_value(e, s->key.type, s->key.u, e->watch.host.release);
+  keep_value(e, s->key.type, s->key.u, mwi_host_release);
   s->obj = MW_NONE;
   mwi_pool_give(&part->stakes, i, sizeof(mwi_stake));
   if (other == 0 || !s->settled) return;
@@ -262,9 +259,8 @@ static void inherit(const mw_engine *e, const mwi_stake *s,
                     const mwi_stake *older) {
   mw_entry *entry = mwi_stake_entry(e, s);
   int type = mwi_stake_entry(e, older)->type[MW_OLD];
-  keep_value(e, type, older->left, e->watch.host.retain);
-  keep_value(e, entry->type[MW_OLD], entry->value[MW_OLD],
-             e->watch.host.release);
+  keep_value(e, type, older->left, mwi_host_retain);
+  keep_value(e, entry->type[MW_OLD], entry->value[MW_OLD], mwi_host_release);
   entry->type[MW_OLD] = (uint8_t)type;
   entry->value[MW_OLD] = older->left;
   set_kind(entry);
@@ -645,7 +641,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
   its.seq = mwi_journal_stamp(part, entry->seq);
   if (owner != 0) {
     uint32_t log = owner_at(e, owner)->log;
-    keep_entry(e, entry, e->watch.host.retain);
+    keep_entry(e, entry, mwi_host_retain);
     if (log_at(e, log)->n == 0 && !part->mixed) {
       log_at(e, log)->below = part->top;
       if (part->top != 0) log_at(e, part->top)->above = log;
@@ -752,7 +748,7 @@ void mw_owner_forget(mw_engine *e, mw_owner owner) {
   mwi_check_enter(e);
   while (o->last != 0) take_back(e, o->last);
   for (i = o->mark; i < end; i++)
-    keep_entry(e, &log_at(e, o->log)->entries[i], e->watch.host.release);
+    keep_entry(e, &log_at(e, o->log)->entries[i], mwi_host_release);
   remove_range(e, o);
   end_owner(e, owner);
 }
@@ -880,7 +876,7 @@ static int make_final(mw_engine *e, mw_owner owner, void *host) {
     end_stake(e, o->first);
   }
   for (i = o->mark; i < end; i++)
-    keep_entry(e, &log_at(e, o->log)->entries[i], e->watch.host.release);
+    keep_entry(e, &log_at(e, o->log)->entries[i], mwi_host_release);
   remove_range(e, o);
   return MW_OK;
 }
@@ -914,7 +910,7 @@ static void drop_entries(mw_engine *e, mw_owner owner, mw_dropped dropped,
     o->mark = n;
     for (; i < end; i++) {
       if (dropped(ud, log->entries[i].obj))
-        keep_entry(e, &log->entries[i], e->watch.host.release);
+        keep_entry(e, &log->entries[i], mwi_host_release);
       else
         log->entries[n++] = log->entries[i];
     }

@@ -11,10 +11,37 @@
 
 #include <string.h>
 
+/* Stands before each block, for klib does not tell the sizes when it frees; asks
+** for no more alignment than any allocator gives. */
+typedef struct header {
+  uint64_t size;
+} header;
+
+static void *resize(mw_engine *e, void *p, size_t nsize) {
+  header *old = (p == NULL) ? NULL : (header *)p - 1;
+  size_t osize = (p == NULL) ? 0 : (size_t)old->size;
+  mwi_assert(p == NULL || osize > sizeof(header));
+  header *fresh = (header *)mwi_resize(e, old, osize, nsize + sizeof(header));
+  if (fresh == NULL) return NULL;
+  fresh->size = nsize + sizeof(header);
+  return fresh + 1;
+}
+
+static void release(mw_engine *e, void *p) {
+  header *block;
+  if (p == NULL) return;
+  block = (header *)p - 1;
+  mwi_resize(e, block, (size_t)block->size, 0);
+}
+
+static size_t bytes_of(const void *p) {
+  return (p == NULL) ? 0 : (size_t)((const header *)p - 1)->size;
+}
+
 #define kcalloc(N, Z) NULL
-#define kmalloc(Z) mwi_klib_resize(h->e, NULL, Z)
-#define krealloc(P, Z) mwi_klib_resize(h->e, P, Z)
-#define kfree(P) mwi_klib_free(h->e, P)
+#define kmalloc(Z) resize(h->e, NULL, Z)
+#define krealloc(P, Z) resize(h->e, P, Z)
+#define kfree(P) release(h->e, P)
 
 #if !defined(__has_include)
 #include <khash.h>
@@ -81,13 +108,13 @@ void mwi_table_replace(mwi_table *t, uint32_t hash, uint32_t number,
 void mwi_table_empty(mwi_table *t) { kh_clear_numbers(t); }
 
 void mwi_table_drop(mw_engine *e, mwi_table *t) {
-  mwi_klib_free(e, t->flags);
-  mwi_klib_free(e, t->keys);
+  release(e, t->flags);
+  release(e, t->keys);
   memset(t, 0, sizeof(*t));
 }
 
 size_t mwi_table_bytes(const mwi_table *t) {
-  return mwi_klib_bytes(t->flags) + mwi_klib_bytes(t->keys);
+  return bytes_of(t->flags) + bytes_of(t->keys);
 }
 
 /* Returns how many buckets keep a third of themselves empty. */

@@ -409,13 +409,20 @@ static mw_trace *trace_for(mw_engine *e, mw_name name, uint32_t *place) {
   return NULL;
 }
 
-uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
-                        const char *args, size_t len) {
+/* Adds an event to the running trace; returns NULL if the event is lost. */
+static mwi_trace_event *add_named(mw_engine *e, enum mwi_trace_kind kind,
+                                  mw_thread thread, mw_name name) {
   uint32_t place;
   mw_trace *t = trace_for(e, name, &place);
-  if (t == NULL) return 0;
-  set_args(e, add(e, t, MWI_TRACE_BEGIN, thread, place), args, len);
-  return t->base + t->n;
+  return (t == NULL) ? NULL : add(e, t, kind, thread, place);
+}
+
+uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
+                        const char *args, size_t len) {
+  mwi_trace_event *event = add_named(e, MWI_TRACE_BEGIN, thread, name);
+  if (event == NULL) return 0;
+  set_args(e, event, args, len);
+  return e->trace.running->base + e->trace.running->n;
 }
 
 /* Returns the event of an id, if the event is in the ring. */
@@ -437,30 +444,22 @@ void mw_trace_end(mw_engine *e, uint64_t id, const char *args, size_t len) {
 
 void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
                       const char *args, size_t len) {
-  uint32_t place;
-  mw_trace *t = trace_for(e, name, &place);
-  if (t != NULL)
-    set_args(e, add(e, t, MWI_TRACE_INSTANT, thread, place), args, len);
+  mwi_trace_event *event = add_named(e, MWI_TRACE_INSTANT, thread, name);
+  if (event != NULL) set_args(e, event, args, len);
 }
 
 void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                       double value) {
-  uint32_t place;
-  mw_trace *t = trace_for(e, name, &place);
-  mwi_trace_event *event;
-  if (t == NULL) return;
-  event = add(e, t, MWI_TRACE_COUNTER, thread, place);
+  mwi_trace_event *event = add_named(e, MWI_TRACE_COUNTER, thread, name);
+  if (event == NULL) return;
   event->has = MWI_ARGS_FLOAT;
   event->u.number = value;
 }
 
 void mw_trace_integer(mw_engine *e, mw_thread thread, mw_name name,
                       int64_t value) {
-  uint32_t place;
-  mw_trace *t = trace_for(e, name, &place);
-  mwi_trace_event *event;
-  if (t == NULL) return;
-  event = add(e, t, MWI_TRACE_COUNTER, thread, place);
+  mwi_trace_event *event = add_named(e, MWI_TRACE_COUNTER, thread, name);
+  if (event == NULL) return;
   event->has = MWI_ARGS_INTEGER;
   event->u.integer = value;
 }
@@ -587,11 +586,8 @@ void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
 
 void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
                       mw_clock clock) {
-  uint32_t place;
-  mw_trace *t = trace_for(e, name, &place);
-  mwi_trace_event *event;
-  if (t == NULL) return;
-  event = add(e, t, MWI_TRACE_INSTANT, thread, place);
+  mwi_trace_event *event = add_named(e, MWI_TRACE_INSTANT, thread, name);
+  if (event == NULL) return;
   event->has = MWI_ARGS_ADVANCE;
   event->u.generation = mw_clock_now(e, clock);
   event->guards = clock;
