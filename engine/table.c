@@ -126,7 +126,7 @@ static uint32_t buckets_for(uint32_t n) {
 
 size_t mwi_table_room(uint32_t n) {
   size_t size = buckets_for(n);
-  return size * sizeof(uint64_t) + size / 4;
+  return size * sizeof(uint64_t) + (size / 4 + 7) / 8 * 8;
 }
 
 void mwi_table_lend(mwi_table *t, void *room, uint32_t n) {

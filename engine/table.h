@@ -93,8 +93,11 @@ MWI_API void mwi_table_drop(mw_engine *e, mwi_table *t);
 /* Returns the bytes that the table has allocated. */
 MWI_API size_t mwi_table_bytes(const mwi_table *t);
 
-/* Returns the size of the memory, aligned for a uint64_t, that a table of at
-** most `n` entries needs; and makes a table in it, which is never dropped. */
+/* Returns the size of the memory that a table of at most `n` entries needs, a
+** multiple of 8; and makes a table in memory that is aligned for a uint64_t.
+** Such a table is not dropped. */
+#define MWI_FEW 20      /* this many need */
+#define MWI_FEW_ROOM 33 /* this many uint64_t */
 MWI_API size_t mwi_table_room(uint32_t n);
 MWI_API void mwi_table_lend(mwi_table *t, void *room, uint32_t n);
 

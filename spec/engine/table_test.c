@@ -90,6 +90,7 @@ static void needs_no_memory_for_what_is_reserved(mw_engine *e, heap *h) {
 static void is_made_in_lent_memory(mw_engine *e, heap *h) {
   static uint64_t room[600];
   uint32_t n, i;
+  check(mwi_table_room(MWI_FEW) == MWI_FEW_ROOM * sizeof(uint64_t));
   heap_set(h, HEAP_FAIL_EVER, 1);
   for (n = 0; n <= 200; n++) {
     mwi_table t;

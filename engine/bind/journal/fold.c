@@ -6,7 +6,7 @@
 ** may be in the middle of a change of its own.
 **
 ** A fold has the fields of the entries that it was given, in the order in which
-** it met them, each with the first and the last entry; a hash finds them.  It
+** it met them, each with the first and the last entry; a table finds them.  It
 ** lasts as long as one call:
 **
 **     entries   a.x   a.y   b.x   a.x   ...
@@ -39,6 +39,11 @@ static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
   return ((uint64_t)marked.value[MW_KEY].i >> 32) + 1;
 }
 
+static uint32_t hash_field(mw_handle obj, uint64_t key) {
+  const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
+  return (uint32_t)(((obj ^ key * factor) * factor) >> 32);
+}
+
 /* Do the entries have the same value as these parts? */
 static int is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
                         int part_a, const mw_entry *b, int part_b) {
@@ -65,43 +70,39 @@ static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
 
 void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place, size_t n,
                     int by_object) {
-  uint32_t size = MWB_FOLD_FEW;
+  uint64_t *room = f->few_room;
   f->place = place;
   f->by_object = by_object;
   f->n = 0;
   f->fields = f->few;
-  f->slots = f->few_slots;
-  while (size < 2 * n) size *= 2;
-  if (size > MWB_FOLD_FEW) {
-    f->fields = (mwb_folded *)lua_newuserdatauv(
-        L, n * sizeof(mwb_folded) + size * sizeof(uint32_t), 0);
-    f->slots = (uint32_t *)(void *)(f->fields + n);
+  if (n > MWI_FEW) {
+    size_t size = mwi_table_room((uint32_t)n);
+    room = (uint64_t *)lua_newuserdatauv(L, size + n * sizeof(mwb_folded), 0);
+    f->fields = (mwb_folded *)(void *)((char *)room + size);
   } else {
     lua_pushnil(L);
   }
-  memset(f->slots, 0, size * sizeof(uint32_t));
-  f->mask = size - 1;
+  mwi_table_lend(&f->table, room, (uint32_t)n);
 }
 
 mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
                           uint32_t number) {
   const mw_entry *entries = f->place->entries, *entry = &entries[number - 1];
-  uint64_t hash = f->by_object ? 1 : hash_key(L, s, f->place, entry);
+  uint64_t key = f->by_object ? 1 : hash_key(L, s, f->place, entry);
+  uint32_t hash = hash_field(entry->obj, key), i;
+  mwi_search at;
   mwb_folded *field;
-  uint32_t i;
-  hash = (entry->obj ^ hash * UINT64_C(0x9E3779B97F4A7C15)) *
-         UINT64_C(0x9E3779B97F4A7C15);
-  for (i = (uint32_t)(hash >> 32) & f->mask; f->slots[i] != 0;
-       i = (i + 1) & f->mask) {
+  for (i = mwi_table_first(&f->table, hash, &at); i != 0;
+       i = mwi_table_next(&f->table, &at)) {
     const mw_entry *other;
-    field = &f->fields[f->slots[i] - 1];
+    field = &f->fields[i - 1];
     other = &entries[field->last - 1];
     if (f->by_object ? other->obj == entry->obj
                      : is_same_field(L, f->place, other, entry))
       return field;
   }
-  field = &f->fields[f->n];
-  f->slots[i] = ++f->n;
+  field = &f->fields[f->n++];
+  mwi_table_put(s->engine, &f->table, hash, f->n);
   field->first = field->last = 0;
   field->mark = 0;
   return field;

@@ -507,17 +507,14 @@ typedef struct mwb_folded {
   int mark;
 } mwb_folded;
 
-/* Entries whose fold needs no memory. */
-#define MWB_FOLD_FEW 32
-
 typedef struct mwb_fold {
   const mwb_place *place;
   int by_object;      /* is an object one field? */
-  uint32_t n, mask;   /* fields, and numbers of slots - 1 */
-  mwb_folded *fields; /* in the order in which they were met */
-  uint32_t *slots;    /* numbers of fields; 0: none */
-  mwb_folded few[MWB_FOLD_FEW / 2];
-  uint32_t few_slots[MWB_FOLD_FEW];
+  uint32_t n;         /* of fields, */
+  mwb_folded *fields; /* in the order in which they were met, from 1 on */
+  mwi_table table;
+  mwb_folded few[MWI_FEW]; /* for a fold that needs no other memory */
+  uint64_t few_room[MWI_FEW_ROOM];
 } mwb_fold;
 
 /* Begins a fold of at most `n` entries.  Pushes a value, which must stay as

@@ -114,9 +114,9 @@ typedef struct looking {
   mwb_feed *f;
   mwb_look *look;
   record *records;
-  uint32_t n, mask; /* records, and numbers of slots - 1 */
-  uint32_t *slots;  /* numbers of records */
-  uint8_t *marks;   /* of each entry: OWN... */
+  uint32_t n;      /* of records */
+  mwi_table table; /* of their fields, from 1 on */
+  uint8_t *marks;  /* of each entry: OWN... */
   item *items;
   uint32_t n_items, size_items;
   uint32_t n_told;
@@ -263,18 +263,20 @@ static int is_unwanted(const looking *w, const mw_entry *entry) {
 /* Returns the record of an entry's field, a new one if there is none. */
 static record *record_of(looking *w, uint32_t i) {
   const mw_entry *entries = w->look->entries;
-  uint32_t at = hash_of(&entries[i]) & w->mask;
-  while (
-      w->slots[at] != NONE &&
-      !is_same_field(w, &entries[i], &entries[w->records[w->slots[at]].last]))
-    at = (at + 1) & w->mask;
-  if (w->slots[at] == NONE) {
-    w->slots[at] = w->n;
-    w->records[w->n].member = 0;
-    w->records[w->n++].first = NONE;
+  uint32_t hash = hash_of(&entries[i]), n;
+  mwi_search at;
+  n = mwi_table_first(&w->table, hash, &at);
+  while (n != 0 &&
+         !is_same_field(w, &entries[i], &entries[w->records[n - 1].last]))
+    n = mwi_table_next(&w->table, &at);
+  if (n == 0) {
+    n = ++w->n;
+    mwi_table_put(w->s->engine, &w->table, hash, n);
+    w->records[n - 1].member = 0;
+    w->records[n - 1].first = NONE;
     w->marks[i] |= FIRST;
   }
-  return &w->records[w->slots[at]];
+  return &w->records[n - 1];
 }
 
 /* An entry that the program does not want is known to it: what the program
@@ -881,7 +883,8 @@ static void note_known(const looking *w) {
 /* Makes what a look at the entries from `first` to `end` needs. */
 static void begin_look(looking *w, lua_State *L, uint64_t first, uint64_t end,
                        int squashed) {
-  size_t n = (size_t)(end - first), slots = 16;
+  size_t n = (size_t)(end - first), room;
+  char *memory;
   memset(w, 0, sizeof(*w));
   w->L = L;
   w->f = (mwb_feed *)lua_touserdata(L, FEED);
@@ -894,14 +897,12 @@ static void begin_look(looking *w, lua_State *L, uint64_t first, uint64_t end,
   w->look = mwb_push_look(L, w->s, first, end);
   lua_getiuservalue(L, ENTRIES, 1);
   if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */
-  while (slots < 2 * n) slots *= 2;
-  w->records = (record *)lua_newuserdatauv(
-      L, n * (sizeof(record) + 1) + slots * sizeof(uint32_t), 0);
-  w->slots = (uint32_t *)(void *)(w->records + n);
-  w->marks = (uint8_t *)(w->slots + slots);
-  memset(w->slots, 0xFF, slots * sizeof(uint32_t));
+  room = mwi_table_room((uint32_t)n);
+  memory = (char *)lua_newuserdatauv(L, room + n * (sizeof(record) + 1), 0);
+  mwi_table_lend(&w->table, memory, (uint32_t)n);
+  w->records = (record *)(void *)(memory + room);
+  w->marks = (uint8_t *)(w->records + n);
   memset(w->marks, 0, n);
-  w->mask = (uint32_t)slots - 1;
   w->items = (item *)lua_newuserdatauv(L, (n + 1) * sizeof(item), 0);
   w->size_items = (uint32_t)n + 1;
   lua_newtable(L); /* TOLD */

@@ -13,9 +13,8 @@
 ** rows.
 **
 ** A field that is written has a row, whether a watch waits or not: a watch that
-** begins within the batch is told the value from before the batch.  Rows are
-** found by a hash: `heads` and `nexts`, which stand behind the rows in their
-** userdata, and count rows from 1.  The array MWB_OPENED finds the userdata of
+** begins within the batch is told the value from before the batch.  Rows, which
+** count from 1, are found by a table.  The array MWB_OPENED finds the userdata of
 ** a batch by the batch's number, and keeps no batch alive: the collector ends a
 ** batch that is lost.
 */
@@ -45,7 +44,7 @@ struct mwb_batch {
   mwb_batch *inner;       /* the first of those with this one as outer batch, */
   mwb_batch *next, *prev; /* and the others in that list */
   mw_batch_row *rows;
-  uint32_t *heads, *nexts;
+  mwi_table table; /* of the rows, in memory behind them */
   uint32_t n, size;
   int open;
 };
@@ -139,46 +138,40 @@ static mw_value key_of(const mwb_write *w) {
   return key;
 }
 
-static uint32_t *head_of(const mwb_batch *b, mw_handle obj,
-                         const mw_value *key) {
-  return &b->heads[mwi_key_hash(mw_slot(obj), key) & (b->size - 1)];
-}
-
-static void link_row(const mwb_batch *b, uint32_t n) {
+static void enter_row(const mwb_state *s, mwb_batch *b, uint32_t n) {
   const mw_batch_row *row = &b->rows[n - 1];
-  uint32_t *head = head_of(b, row->obj, &row->key);
-  b->nexts[n - 1] = *head;
-  *head = n;
+  mwi_table_put(s->engine, &b->table,
+                mwi_key_hash(mw_slot(row->obj), &row->key), n);
 }
 
 /* Makes room for one more row. */
 static void need_row(lua_State *L, const mwb_state *s, mwb_batch *b) {
-  uint32_t size = (b->size == 0) ? 4 : 2 * b->size, i;
-  size_t each = sizeof(mw_batch_row) + 2 * sizeof(uint32_t);
+  uint32_t size = (b->size == 0) ? 4 : (b->size < LARGE ? 4 : 2) * b->size, i;
   mw_batch_row *rows;
   if (b->n < b->size) return;
   if (b->size == 0) {
     lua_newtable(L);
     set_user(L, s, b, VALUES);
   }
-  rows = (mw_batch_row *)lua_newuserdatauv(L, size * each, 0);
+  rows = (mw_batch_row *)lua_newuserdatauv(
+      L, size * sizeof(*rows) + mwi_table_room(size), 0);
   if (b->n > 0) memcpy(rows, b->rows, b->n * sizeof(*rows));
   set_user(L, s, b, ROWS);
   b->rows = rows;
-  b->heads = (uint32_t *)(void *)(rows + size);
-  b->nexts = b->heads + size;
   b->size = size;
-  memset(b->heads, 0, size * sizeof(*b->heads));
-  for (i = 1; i <= b->n; i++) link_row(b, i);
+  mwi_table_lend(&b->table, rows + size, size);
+  for (i = 1; i <= b->n; i++) enter_row(s, b, i);
 }
 
 /* The row of the field, or 0. */
 static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
                          const mw_value *key) {
   lua_State *L = w->L;
-  uint32_t n = (b->size == 0) ? 0 : *head_of(b, w->obj, key);
+  mwi_search at;
+  uint32_t n =
+      mwi_table_first(&b->table, mwi_key_hash(mw_slot(w->obj), key), &at);
   int found = 0;
-  for (; n != 0; n = b->nexts[n - 1]) {
+  for (; n != 0; n = mwi_table_next(&b->table, &at)) {
     const mw_batch_row *row = &b->rows[n - 1];
     if (row->obj != w->obj || !mw_value_equal(&row->key, key)) continue;
     if (key->type != MW_TOTHER) break;
@@ -211,7 +204,7 @@ static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
   b->rows[b->n].obj = w->obj;
   b->rows[b->n].key = *key;
   b->rows[b->n].same = 0;
-  link_row(b, ++b->n);
+  enter_row(w->s, b, ++b->n);
   lua_settop(L, top);
   return b->n;
 }
@@ -403,6 +396,7 @@ static void drop_rows(lua_State *L, mwb_batch *b, int index) {
       lua_setiuservalue(L, index, (int)i);
     }
     b->size = 0;
+    memset(&b->table, 0, sizeof(b->table));
   } else if (b->n > 0) {
     lua_getiuservalue(L, index, VALUES);
     for (i = (lua_Integer)b->n * PARTS; i > 0; i--) {
@@ -410,7 +404,7 @@ static void drop_rows(lua_State *L, mwb_batch *b, int index) {
       lua_rawseti(L, -2, i);
     }
     lua_pop(L, 1);
-    memset(b->heads, 0, b->size * sizeof(*b->heads));
+    mwi_table_empty(&b->table);
   }
   b->n = 0;
 }
