@@ -439,6 +439,8 @@ describe("damaged bytes", function()
     refuses("there is no such object",
       with_body("", "\1\0\0\1\7\9\0", 1))
     refuses("there is no such string", with_body("", "\1\0\0\1\6\0\0", 1))
+    refuses("a field is in no table", with_body("",
+      "\1\0\0\0\1\5\1x\7\2" .. "\2\5\1U\0" .. "\3\2\1\18", 2))
     refuses("a key is none", with_body("", "\1\0\0\0\1\0\2", 1))
     refuses("a field has no value", with_body("", "\1\0\0\1\0\0", 1))
     refuses("a table has an unknown mark", with_body("", "\1\3\0\0\0", 1))

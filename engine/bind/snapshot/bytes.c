@@ -70,11 +70,6 @@ unsigned char *mwb_need_bytes(mwb_output *o, size_t more) {
   return o->bytes + o->n;
 }
 
-void mwb_put_byte(mwb_output *o, int byte) {
-  *mwb_need_bytes(o, 1) = (unsigned char)byte;
-  o->n++;
-}
-
 void mwb_put_count(mwb_output *o, uint64_t n) {
   unsigned char *to = mwb_need_bytes(o, 10);
   while (n >= 128) {
@@ -183,12 +178,7 @@ void mwb_fail(lua_State *L, const char *message) {
   lua_error(L);
 }
 
-int mwb_get_byte(mwb_input *in) {
-  if (in->at == in->end) mwb_fail(in->L, "the bytes end too early");
-  return *in->at++;
-}
-
-uint64_t mwb_get_count(mwb_input *in) {
+uint64_t mwb_get_long_count(mwb_input *in) {
   uint64_t n = 0;
   int shift, byte;
   for (shift = 0; shift < 64; shift += 7) {
@@ -198,13 +188,6 @@ uint64_t mwb_get_count(mwb_input *in) {
   }
   mwb_fail(in->L, "a number is too long");
   return 0;
-}
-
-uint64_t mwb_get_length(mwb_input *in, uint64_t size) {
-  uint64_t n = mwb_get_count(in);
-  if (n > (uint64_t)(in->end - in->at) / size)
-    mwb_fail(in->L, "the bytes end too early");
-  return n;
 }
 
 static lua_Number get_float(mwb_input *in) {
@@ -231,30 +214,21 @@ static void get_string(mwb_input *in, int tag, mwb_item *item) {
   }
 }
 
-void mwb_get_item(mwb_input *in, mwb_item *item) {
-  int tag = mwb_get_byte(in);
-  if (!in->numbers_strings && tag >= MWB_TAG_KNOWN) {
-    if (tag > MWB_TAG_NULL - 1) mwb_fail(in->L, "a value has an unknown kind");
-    tag++;
-  }
-  item->tag = tag;
-  switch (tag) {
+/* Reads what comes behind other tags than that of an integer. */
+static void get_other(mwb_input *in, mwb_item *item) {
+  switch (item->tag) {
     case MWB_TAG_NIL:
     case MWB_TAG_FALSE:
     case MWB_TAG_TRUE:
     case MWB_TAG_NULL:
-      break;
-    case MWB_TAG_INTEGER:
-      item->n = mwb_get_count(in);
-      item->i = (lua_Integer)((item->n >> 1) ^ (0 - (item->n & 1)));
       break;
     case MWB_TAG_FLOAT:
       item->f = get_float(in);
       break;
     case MWB_TAG_STRING:
     case MWB_TAG_KNOWN:
+      get_string(in, item->tag, item);
       item->tag = MWB_TAG_STRING;
-      get_string(in, tag, item);
       break;
     case MWB_TAG_OBJECT:
       item->n = mwb_get_count(in);
@@ -263,21 +237,40 @@ void mwb_get_item(mwb_input *in, mwb_item *item) {
       get_string(in, mwb_get_byte(in), item);
       break;
     default:
-      if (tag < MWB_TAG_SMALL) mwb_fail(in->L, "a value has an unknown kind");
-      item->tag = MWB_TAG_INTEGER;
-      item->i = tag - MWB_TAG_SMALL;
+      mwb_fail(in->L, "a value has an unknown kind");
   }
+}
+
+void mwb_get_long_item(mwb_input *in, mwb_item *item) {
+  item->tag = mwb_get_byte(in);
+  if (item->tag == MWB_TAG_INTEGER) {
+    item->n = mwb_get_count(in);
+    item->i = (lua_Integer)((item->n >> 1) ^ (0 - (item->n & 1)));
+    return;
+  }
+  if (!in->numbers_strings && item->tag >= MWB_TAG_KNOWN) {
+    if (item->tag >= MWB_TAG_NULL)
+      mwb_fail(in->L, "a value has an unknown kind");
+    item->tag++;
+  }
+  get_other(in, item);
 }
 
 void mwb_get_key(mwb_input *in, mwb_item *item) {
   mwb_get_item(in, item);
-  if (item->tag == MWB_TAG_NIL || item->tag == MWB_TAG_CLASS ||
-      item->tag == MWB_TAG_NULL ||
-      (item->tag == MWB_TAG_FLOAT && item->f != item->f))
-    mwb_fail(in->L, "a key is none");
+  switch (item->tag) {
+    case MWB_TAG_NIL:
+    case MWB_TAG_OBJECT:
+    case MWB_TAG_NULL:
+    case MWB_TAG_CLASS:
+      mwb_fail(in->L, "a key is none");
+      break;
+    case MWB_TAG_FLOAT:
+      if (item->f != item->f) mwb_fail(in->L, "a key is none");
+  }
 }
 
-int mwb_push_item(lua_State *L, const mwb_item *item) {
+int mwb_push_other(lua_State *L, const mwb_item *item) {
   switch (item->tag) {
     case MWB_TAG_NIL:
       lua_pushnil(L);
@@ -285,9 +278,6 @@ int mwb_push_item(lua_State *L, const mwb_item *item) {
     case MWB_TAG_FALSE:
     case MWB_TAG_TRUE:
       lua_pushboolean(L, item->tag == MWB_TAG_TRUE);
-      return 1;
-    case MWB_TAG_INTEGER:
-      lua_pushinteger(L, item->i);
       return 1;
     case MWB_TAG_FLOAT:
       lua_pushnumber(L, item->f);
@@ -377,7 +367,7 @@ static int read_count(lua_State *L) {
   lua_Integer size = luaL_optinteger(L, 3, 0);
   uint64_t n;
   begin_input(L, &in);
-  n = (size > 0) ? mwb_get_length(&in, (uint64_t)size) : mwb_get_count(&in);
+  n = (size > 0) ? mwb_get_length(&in, (unsigned)size) : mwb_get_count(&in);
   lua_pushinteger(L, (lua_Integer)n);
   return push_position(&in);
 }

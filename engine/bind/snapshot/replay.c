@@ -66,16 +66,15 @@ static int cause(lua_State *L) {
   return 0;
 }
 
-/* Are the values of a part of two entries the same, and no objects?  In one
-** table, only a string is held at one place for two entries. */
+/* Are the values of a part of two entries the same, and no objects? */
 static int is_same_part(lua_State *L, const mwb_place *p, const mwb_place *q,
-                        size_t i, int part, int one_table) {
+                        size_t i, int part) {
   const mw_entry *a = &p->entries[i], *b = &q->entries[i];
-  const mw_content *x = &a->value[part], *y = &b->value[part];
   int type = a->type[part], same;
   if (type != b->type[part]) return 0;
-  if (type == MW_TNIL || type == MW_TABSENT) return 1;
-  if (type != MW_TOTHER || (one_table && x->i == y->i)) return x->i == y->i;
+  if (type != MW_TOTHER)
+    return type == MW_TNIL || type == MW_TABSENT ||
+           a->value[part].i == b->value[part].i;
   mwb_unpack(L, p->values, a, part);
   mwb_unpack(L, q->values, b, part);
   type = lua_type(L, -1);
@@ -90,16 +89,14 @@ static int is_same_part(lua_State *L, const mwb_place *p, const mwb_place *q,
 static int differs(lua_State *L) {
   size_t i = (size_t)lua_tointeger(L, 3) - 1, n = (size_t)lua_tointeger(L, 4);
   mwb_place p, q;
-  int one_table;
   lua_settop(L, 2);
   p = mwb_find_entries(L, 1);
   q = mwb_find_entries(L, 2);
-  one_table = lua_istable(L, p.values) && lua_rawequal(L, p.values, q.values);
   for (; i < n; i++) {
     const mw_entry *a = &p.entries[i], *b = &q.entries[i];
     if (a->obj != b->obj || a->kind != b->kind ||
-        !is_same_part(L, &p, &q, i, MW_KEY, one_table) ||
-        !is_same_part(L, &p, &q, i, MW_NOW, one_table)) {
+        !is_same_part(L, &p, &q, i, MW_KEY) ||
+        !is_same_part(L, &p, &q, i, MW_NOW)) {
       lua_pushinteger(L, (lua_Integer)i + 1);
       return 1;
     }

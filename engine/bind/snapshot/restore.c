@@ -3,15 +3,17 @@
 ** SPDX-License-Identifier: MIT
 **
 ** The bytes come from anywhere.  They are read twice: first all is looked at,
-** and nothing is made; then the objects are made, with room for their fields,
-** and filled.  A count is not believed unless so many bytes are left, so the
-** memory that is taken is a fixed multiple of the length.  Nothing recurs.
+** and nothing but strings is made; then the objects are made, with room for
+** their fields, and filled.  A count is not believed unless so many bytes are
+** left, so the memory that is taken is a fixed multiple of the length.  Nothing
+** recurs.
 **
-** Into a live root: between the two, a pass over the fields finds the live
-** object that stays in the place of each object, which is under the same key of
-** a live object and of the same kind.  The bytes have the fields in the order
-** of the objects' shortest paths, so the first field that leads to an object
-** decides.  The second reading then fills new objects alone; of a live one it
+** Into a live root: a second look finds the live object that stays in the place
+** of each object, which is under the same key of a live object and of the same
+** kind.  The bytes have the fields in the order of the objects' shortest paths,
+** so the first field that leads to an object decides.  An object in the state
+** of a userdata may come before the field that leads to it; then the look is
+** taken once more.  The filling then fills new objects alone; of a live one it
 ** notes in lists what differs, and changes nothing.
 */
 #include "../base/base.h"
@@ -62,7 +64,8 @@ enum {
   WANTED, /* number of a live object that may have more fields -> set of keys */
   GONE,   /* such an object, its set, ... */
   MARKS,  /* live object, mark, ... that differ */
-  CONTENTS /* of the object that is filled */
+  OBJECT, /* whose item is read */
+  CONTENTS
 };
 
 /* Does the object stay, or is it new?  A field decides; objects that are in
@@ -71,8 +74,8 @@ enum { UNKNOWN, LIVE, NEW };
 
 /* What is known of an object before the object is made. */
 typedef struct place {
-  uint64_t name; /* number of the string, and 1; 0: no class */
-  uint64_t n, m; /* fields */
+  uint64_t name;        /* number of the string, and 1; 0: no class */
+  uint64_t list, pairs; /* fields */
   uint8_t kind, mark, fate;
 } place;
 
@@ -85,101 +88,13 @@ typedef struct reader {
   mwb_classes walk;
   mwb_filter filter;
   mw_clock marks;
-  int late; /* was something decided for an object that had been passed? */
+  int decides; /* does the look find what stays? */
+  int late;    /* was something decided for an object that had been passed? */
 } reader;
 
-static uint64_t check_object(const reader *r, uint64_t n) {
-  if (n == 0 || n > r->objects) mwb_fail(r->L, "there is no such object");
-  return n;
-}
-
 /* {======================================================
-** Looking: the strings are made
+** Parts of items
 ** ======================================================= */
-
-/* Keeps the string of an item if it is new. */
-static void keep_string(const reader *r, const mwb_item *item) {
-  if ((item->tag != MWB_TAG_STRING && item->tag != MWB_TAG_CLASS) ||
-      item->bytes == NULL)
-    return;
-  lua_pushlstring(r->L, item->bytes, item->len);
-  lua_rawseti(r->L, STRINGS, (lua_Integer)item->n);
-}
-
-static void look_at_item(const reader *r, const mwb_item *item) {
-  if (item->tag == MWB_TAG_OBJECT) check_object(r, item->n);
-  keep_string(r, item);
-}
-
-/* Looks at a value of a field. */
-static void look_at_value(reader *r) {
-  mwb_item item;
-  mwb_get_item(&r->in, &item);
-  if (item.tag == MWB_TAG_NIL) mwb_fail(r->L, "a field has no value");
-  look_at_item(r, &item);
-}
-
-static void look_at_key(reader *r) {
-  mwb_item item;
-  mwb_get_key(&r->in, &item);
-  if (item.tag == MWB_TAG_OBJECT) mwb_fail(r->L, "a key is none");
-  keep_string(r, &item);
-}
-
-/* Reads the name of a class.  Returns the string's number and 1, or 0. */
-static uint64_t get_name(reader *r) {
-  mwb_item item;
-  mwb_get_item(&r->in, &item);
-  if (item.tag == MWB_TAG_NIL) return 0;
-  if (item.tag != MWB_TAG_STRING) mwb_fail(r->L, "there is no such string");
-  keep_string(r, &item);
-  return item.n + 1;
-}
-
-static void look_at_table(reader *r, place *its) {
-  uint64_t i;
-  its->mark = (uint8_t)mwb_get_byte(&r->in);
-  if (its->mark > 2) mwb_fail(r->L, "a table has an unknown mark");
-  its->name = get_name(r);
-  its->n = mwb_get_length(&r->in, 1);
-  for (i = 0; i < its->n; i++) look_at_value(r);
-  its->m = mwb_get_length(&r->in, 2);
-  for (i = 0; i < its->m; i++) {
-    look_at_key(r);
-    look_at_value(r);
-  }
-}
-
-static void look_at_userdata(reader *r, place *its) {
-  mwb_item state;
-  its->name = get_name(r);
-  if (its->name == 0) mwb_fail(r->L, "a userdata has no class");
-  mwb_get_item(&r->in, &state);
-  look_at_item(r, &state);
-}
-
-static void look_at_all(reader *r) {
-  uint64_t n = 0;
-  while (r->in.at < r->in.end) {
-    int kind = mwb_get_byte(&r->in);
-    if (kind == MWB_ITEM_FIELD) {
-      check_object(r, mwb_get_count(&r->in));
-      check_object(r, mwb_get_count(&r->in));
-      look_at_value(r);
-      continue;
-    }
-    if (n == r->objects) mwb_fail(r->L, "there are too many objects");
-    r->places[n].kind = (uint8_t)kind;
-    if (kind == MWB_ITEM_TABLE)
-      look_at_table(r, &r->places[n]);
-    else if (kind == MWB_ITEM_USERDATA)
-      look_at_userdata(r, &r->places[n]);
-    else
-      mwb_fail(r->L, "an item has an unknown kind");
-    n++;
-  }
-  if (n < r->objects) mwb_fail(r->L, "an object is missing");
-}
 
 /* Finds the body. */
 static void open_bytes(reader *r, const unsigned char *bytes, size_t len) {
@@ -199,12 +114,37 @@ static void open_bytes(reader *r, const unsigned char *bytes, size_t len) {
   r->in.numbers_strings = 1;
 }
 
-/* }====================================================== */
+/* Reads the number of an object. */
+static uint64_t get_object(reader *r) {
+  uint64_t n = mwb_get_count(&r->in);
+  if (n == 0 || n > r->objects) mwb_fail(r->L, "there is no such object");
+  return n;
+}
 
-/* {======================================================
-** Making
-** ======================================================= */
+/* Keeps the string of an item, if the string has not come before. */
+static void keep_string(const reader *r, const mwb_item *item) {
+  if ((item->tag != MWB_TAG_STRING && item->tag != MWB_TAG_CLASS) ||
+      item->bytes == NULL || r->decides)
+    return;
+  lua_pushlstring(r->L, item->bytes, item->len);
+  lua_rawseti(r->L, STRINGS, (lua_Integer)item->n);
+}
 
+/* Reads a value, and keeps its string. */
+static void get_item(reader *r, mwb_item *item) {
+  mwb_get_item(&r->in, item);
+  if (item->tag == MWB_TAG_INTEGER) return;
+  if (item->tag == MWB_TAG_OBJECT && (item->n == 0 || item->n > r->objects))
+    mwb_fail(r->L, "there is no such object");
+  keep_string(r, item);
+}
+
+static void skip_value(reader *r) {
+  mwb_item item;
+  mwb_get_item(&r->in, &item);
+}
+
+/* Pushes a value whose string is kept. */
 static void push_item(const reader *r, const mwb_item *item) {
   lua_State *L = r->L;
   if (mwb_push_item(L, item)) return;
@@ -223,47 +163,47 @@ static void push_value(reader *r) {
   push_item(r, &item);
 }
 
-static void skip_value(reader *r) {
-  mwb_item item;
-  mwb_get_item(&r->in, &item);
+/* The fields of the table whose item is read, behind the class: those of a list,
+** then pairs. */
+typedef struct fields {
+  uint64_t i, list; /* elements */
+  uint64_t n, pairs;
+} fields;
+
+static void open_fields(reader *r, fields *f) {
+  f->i = f->n = 0;
+  f->list = mwb_get_length(&r->in, 1);
+  f->pairs = UINT64_MAX; /* not known yet */
 }
 
-/* Pushes a new object. */
-static void make_object(reader *r, const place *its) {
-  lua_State *L = r->L;
-  if (its->name == 0) {
-    lua_createtable(L, (int)its->n, (int)its->m);
-    return;
-  }
-  lua_pushvalue(L, MAKE);
-  lua_rawgeti(L, STRINGS, (lua_Integer)its->name - 1);
-  lua_pushboolean(L, its->kind == MWB_ITEM_USERDATA);
-  lua_call(L, 2, 1);
-  if (lua_isuserdata(L, -1) != (its->kind == MWB_ITEM_USERDATA) ||
-      !(lua_istable(L, -1) || lua_isuserdata(L, -1)))
-    mwb_fail(L, "a class has made an object of another kind");
+static int next_pair(reader *r, fields *f, mwb_item *key) {
+  if (f->pairs == UINT64_MAX) f->pairs = mwb_get_length(&r->in, 2);
+  if (f->n == f->pairs) return 0;
+  f->n++;
+  mwb_get_key(&r->in, key);
+  return 1;
 }
 
-static void make_objects(reader *r) {
-  uint64_t i;
-  for (i = 0; i < r->objects; i++) {
-    if (r->places[i].fate == LIVE) continue;
-    make_object(r, &r->places[i]);
-    lua_rawseti(r->L, OBJECTS, (lua_Integer)i + 1);
-  }
+/* Gives the key of the next field, whose value is to be read.  Returns 0 after
+** the last one. */
+static inline int next_key(reader *r, fields *f, mwb_item *key) {
+  if (f->i == f->list) return next_pair(r, f, key);
+  key->tag = MWB_TAG_INTEGER;
+  key->i = (lua_Integer)++f->i;
+  return 1;
 }
 
-/* Pushes the object with a number, and puts the object's contents at
-** CONTENTS. */
-static void find_contents(lua_State *L, uint64_t number) {
+/* Puts the object with a number at OBJECT, and its contents at CONTENTS. */
+static void find_object(lua_State *L, uint64_t number) {
   lua_settop(L, MARKS);
   lua_rawgeti(L, OBJECTS, (lua_Integer)number);
-  mwb_push_contents(L, CONTENTS);
-  lua_insert(L, CONTENTS);
+  mwb_push_contents(L, OBJECT);
 }
 
+/* }====================================================== */
+
 /* {======================================================
-** Into a live root
+** Looking, and what stays in a live root
 ** ======================================================= */
 
 /* Is the live table or userdata on the top of the kind that the bytes say, and
@@ -312,106 +252,151 @@ static void stay(const reader *r, uint64_t number) {
   r->places[number - 1].fate = LIVE;
 }
 
-/* Decides about the object that is the value of a field of the object `parent`
-** whose key is on the top.  Pops the key. */
-static void decide(reader *r, uint64_t parent, const mwb_item *value) {
+/* A field of the object `parent` leads to the object with a number: decides
+** about this one, unless that is done. */
+static void decide(reader *r, uint64_t parent, const mwb_item *key,
+                   uint64_t number) {
   lua_State *L = r->L;
-  int top = lua_gettop(L);
-  if (value->tag == MWB_TAG_OBJECT) {
-    place *its = &r->places[value->n - 1];
-    if (its->fate == UNKNOWN) {
-      its->fate = NEW;
-      r->late |= value->n < parent;
-      if (r->places[parent - 1].fate == LIVE) {
-        lua_pushvalue(L, top);
-        lua_rawget(L, CONTENTS);
-        if (lua_type(L, -1) ==
-                (its->kind == MWB_ITEM_TABLE ? LUA_TTABLE : LUA_TUSERDATA) &&
-            is_state(r, CONTENTS + 1) && fits(r, its))
-          stay(r, value->n);
-      }
-    }
-  }
-  lua_settop(L, top - 1);
-}
-
-static void decide_table(reader *r, uint64_t number) {
-  lua_State *L = r->L;
-  mwb_item key, value;
-  uint64_t i, n;
-  mwb_get_byte(&r->in);
-  skip_value(r);
-  n = mwb_get_count(&r->in);
-  for (i = 1; i <= n; i++) {
-    mwb_get_item(&r->in, &value);
-    lua_pushinteger(L, (lua_Integer)i);
-    decide(r, number, &value);
-  }
-  n = mwb_get_count(&r->in);
-  for (i = 0; i < n; i++) {
-    mwb_get_item(&r->in, &key);
-    mwb_get_item(&r->in, &value);
-    push_item(r, &key);
-    decide(r, number, &value);
-  }
-}
-
-/* Passes the item of an object of which nothing is known. */
-static void pass(reader *r, int kind) {
-  place unused;
-  if (kind == MWB_ITEM_TABLE)
-    look_at_table(r, &unused);
-  else
-    look_at_userdata(r, &unused);
-}
-
-/* Decides about the object in a field whose key is an object. */
-static void decide_field(reader *r, uint64_t number) {
-  uint64_t key = mwb_get_count(&r->in);
-  mwb_item value;
-  mwb_get_item(&r->in, &value);
-  if (r->places[number - 1].fate == UNKNOWN ||
-      r->places[key - 1].fate == UNKNOWN)
+  place *its = &r->places[number - 1];
+  int of = r->places[parent - 1].fate;
+  if (of == UNKNOWN || its->fate != UNKNOWN ||
+      (key->tag == MWB_TAG_OBJECT && r->places[key->n - 1].fate == UNKNOWN))
     return;
-  lua_rawgeti(r->L, OBJECTS, (lua_Integer)key);
-  decide(r, number, &value);
+  its->fate = NEW;
+  r->late |= number < parent;
+  if (of != LIVE) return;
+  push_item(r, key);
+  lua_pushvalue(L, -1);
+  lua_rawget(L, CONTENTS);
+  if (lua_type(L, -1) ==
+          (its->kind == MWB_ITEM_TABLE ? LUA_TTABLE : LUA_TUSERDATA) &&
+      is_state(r, OBJECT) && fits(r, its))
+    stay(r, number);
+  lua_settop(L, CONTENTS);
 }
 
-/* Reads the items, and decides which objects stay, as far as that is known. */
-static void decide_all(reader *r) {
-  lua_State *L = r->L;
-  uint64_t number = 0;
+/* Looks at the value of a field. */
+static void look_at_field(reader *r, uint64_t parent, const mwb_item *key) {
+  mwb_item value;
+  get_item(r, &value);
+  if (value.tag == MWB_TAG_INTEGER) return;
+  if (value.tag == MWB_TAG_NIL) mwb_fail(r->L, "a field has no value");
+  if (r->decides && value.tag == MWB_TAG_OBJECT)
+    decide(r, parent, key, value.n);
+}
+
+/* Looks at the name of a class. */
+static void look_at_name(reader *r, place *its) {
+  mwb_item item;
+  get_item(r, &item);
+  its->name = 0;
+  if (item.tag == MWB_TAG_NIL) return;
+  if (item.tag != MWB_TAG_STRING) mwb_fail(r->L, "there is no such string");
+  its->name = item.n + 1;
+}
+
+static void look_at_table(reader *r, uint64_t number) {
+  place *its = &r->places[number - 1];
+  fields f;
+  mwb_item key;
+  its->mark = (uint8_t)mwb_get_byte(&r->in);
+  if (its->mark > 2) mwb_fail(r->L, "a table has an unknown mark");
+  look_at_name(r, its);
+  for (open_fields(r, &f); next_key(r, &f, &key);) {
+    keep_string(r, &key);
+    look_at_field(r, number, &key);
+  }
+  its->list = f.list;
+  its->pairs = f.pairs;
+}
+
+static void look_at_userdata(reader *r, place *its) {
+  mwb_item state;
+  look_at_name(r, its);
+  if (its->name == 0) mwb_fail(r->L, "a userdata has no class");
+  get_item(r, &state);
+}
+
+/* Looks at the items. */
+static void look_at_all(reader *r) {
+  uint64_t n = 0;
   while (r->in.at < r->in.end) {
     int kind = mwb_get_byte(&r->in);
-    uint64_t of = (kind == MWB_ITEM_FIELD) ? mwb_get_count(&r->in) : ++number;
-    int fate = r->places[of - 1].fate;
-    lua_settop(L, MARKS);
-    if (fate == LIVE) find_contents(L, of);
-    lua_settop(L, CONTENTS + 1);
-    if (kind == MWB_ITEM_FIELD)
-      decide_field(r, of);
-    else if (kind == MWB_ITEM_TABLE && fate != UNKNOWN)
-      decide_table(r, of);
+    uint64_t of = (kind == MWB_ITEM_FIELD) ? get_object(r) : ++n;
+    if (of > r->objects) mwb_fail(r->L, "there are too many objects");
+    if (r->places[of - 1].fate == LIVE) find_object(r->L, of);
+    if (kind == MWB_ITEM_FIELD) {
+      mwb_item key;
+      if (r->places[of - 1].kind != MWB_ITEM_TABLE)
+        mwb_fail(r->L, "a field is in no table");
+      key.tag = MWB_TAG_OBJECT;
+      key.n = get_object(r);
+      look_at_field(r, of, &key);
+      continue;
+    }
+    r->places[of - 1].kind = (uint8_t)kind;
+    if (kind == MWB_ITEM_TABLE)
+      look_at_table(r, of);
+    else if (kind == MWB_ITEM_USERDATA)
+      look_at_userdata(r, &r->places[of - 1]);
     else
-      pass(r, kind);
+      mwb_fail(r->L, "an item has an unknown kind");
   }
+  if (n < r->objects) mwb_fail(r->L, "an object is missing");
 }
 
 /* Finds the live objects that stay, from the root on.  Returns whether the root
-** does.  An object in the state of a userdata may come before the field that
-** leads to it; then all is read again. */
+** does. */
 static int find_live(reader *r, const mwb_input *body) {
   lua_State *L = r->L;
-  lua_settop(L, MARKS);
+  r->walk.found = CLASSES;
+  r->walk.entered = STAYS;
+  mwb_open_filter(L, r->s, &r->filter, INTO, 0);
+  if (r->filter.reach == 0) {
+    mwb_find_classes(L, r->s, INTO, CLASSES);
+    r->walk.any = 1;
+  }
   lua_pushvalue(L, INTO);
   if (r->places[0].kind != MWB_ITEM_TABLE || !fits(r, &r->places[0])) return 0;
   stay(r, 1);
+  r->decides = 1;
   do {
     r->late = 0;
     r->in = *body;
-    decide_all(r);
+    look_at_all(r);
   } while (r->late);
   return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Making and filling
+** ======================================================= */
+
+/* Pushes a new object. */
+static void make_object(reader *r, const place *its) {
+  lua_State *L = r->L;
+  if (its->name == 0) {
+    lua_createtable(L, (int)its->list, (int)its->pairs);
+    return;
+  }
+  lua_pushvalue(L, MAKE);
+  lua_rawgeti(L, STRINGS, (lua_Integer)its->name - 1);
+  lua_pushboolean(L, its->kind == MWB_ITEM_USERDATA);
+  lua_call(L, 2, 1);
+  if (lua_isuserdata(L, -1) != (its->kind == MWB_ITEM_USERDATA) ||
+      !(lua_istable(L, -1) || lua_isuserdata(L, -1)))
+    mwb_fail(L, "a class has made an object of another kind");
+}
+
+static void make_objects(reader *r) {
+  uint64_t i;
+  for (i = 0; i < r->objects; i++) {
+    if (r->places[i].fate == LIVE) continue;
+    make_object(r, &r->places[i]);
+    lua_rawseti(r->L, OBJECTS, (lua_Integer)i + 1);
+  }
 }
 
 /* Appends the value on the top to the list at `list`.  Pops the value. */
@@ -419,79 +404,56 @@ static void append(lua_State *L, int list) {
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
-/* Notes the field of the object at CONTENTS + 1, whose key and new value are on
-** the top, if it differs.  Pops both.  Returns whether the field is there. */
-static int compare_field(const reader *r) {
+/* Stores the field whose key and new value are on the top in a new object; of a
+** live one, notes the field if it differs.  Pops both.  Returns whether the
+** live object has the field. */
+static int put_field(const reader *r, int is_live) {
   lua_State *L = r->L;
-  int top = lua_gettop(L), is;
+  int top = lua_gettop(L), is, i;
+  if (!is_live) {
+    lua_rawset(L, CONTENTS);
+    return 0;
+  }
   lua_pushvalue(L, top - 1);
   is = lua_rawget(L, CONTENTS) != LUA_TNIL;
   if (!mwb_is_same(L, top, top + 1)) {
-    lua_pushvalue(L, CONTENTS + 1);
-    append(L, CHANGES);
-    lua_pushvalue(L, top - 1);
-    append(L, CHANGES);
-    lua_pushvalue(L, top);
-    append(L, CHANGES);
+    static const int parts[] = {OBJECT, -1, 0};
+    for (i = 0; i < 3; i++) {
+      lua_pushvalue(L, parts[i] > 0 ? parts[i] : top + parts[i]);
+      append(L, CHANGES);
+    }
   }
   lua_settop(L, top - 2);
   return is;
 }
 
-/* Compares the fields that are read.  Returns how many of them are there. */
-static uint64_t compare_fields(reader *r) {
-  lua_State *L = r->L;
-  uint64_t i, n = mwb_get_count(&r->in), found = 0;
-  for (i = 1; i <= n; i++) {
-    lua_pushinteger(L, (lua_Integer)i);
-    push_value(r);
-    found += (uint64_t)compare_field(r);
-  }
-  n = mwb_get_count(&r->in);
-  for (i = 0; i < n; i++) {
-    push_value(r);
-    push_value(r);
-    found += (uint64_t)compare_field(r);
-  }
-  return found;
-}
-
 /* Puts the keys of the fields that are read into the set on the top. */
 static void put_keys(reader *r) {
-  lua_State *L = r->L;
-  uint64_t i, n = mwb_get_count(&r->in);
-  for (i = 1; i <= n; i++) {
-    lua_pushboolean(L, 1);
-    lua_rawseti(L, -2, (lua_Integer)i);
-    skip_value(r);
-  }
-  n = mwb_get_count(&r->in);
-  for (i = 0; i < n; i++) {
-    push_value(r);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, -3);
+  fields f;
+  mwb_item key;
+  for (open_fields(r, &f); next_key(r, &f, &key);) {
+    push_item(r, &key);
+    lua_pushboolean(r->L, 1);
+    lua_rawset(r->L, -3);
     skip_value(r);
   }
 }
 
-/* Reads the item of the live table with a number, which is at CONTENTS + 1. */
-static void compare_table(reader *r, uint64_t number, int mark) {
+/* The live object at OBJECT has the mark, if it differs. */
+static void note_mark(const reader *r, int mark) {
   lua_State *L = r->L;
-  int object = CONTENTS + 1;
-  mwb_input fields;
-  uint64_t more = 0;
-  if (mwb_mark_of(L, r->s, r->marks, object) != mark) {
-    lua_pushvalue(L, object);
-    append(L, MARKS);
-    lua_pushinteger(L, mark);
-    append(L, MARKS);
-  }
-  skip_value(r);
-  fields = r->in;
-  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_pop(L, 1)) more++;
-  if (compare_fields(r) == more) return;
-  r->in = fields;
-  lua_pushvalue(L, object);
+  if (mwb_mark_of(L, r->s, r->marks, OBJECT) == mark) return;
+  lua_pushvalue(L, OBJECT);
+  append(L, MARKS);
+  lua_pushinteger(L, mark);
+  append(L, MARKS);
+}
+
+/* The live object with a number has other fields than those that were read: the
+** set of these, which are read again, goes to GONE and WANTED. */
+static void note_gone(reader *r, uint64_t number) {
+  lua_State *L = r->L;
+  lua_pushvalue(L, OBJECT);
   append(L, GONE);
   lua_newtable(L);
   put_keys(r);
@@ -500,47 +462,45 @@ static void compare_table(reader *r, uint64_t number, int mark) {
   lua_rawseti(L, WANTED, (lua_Integer)number);
 }
 
-/* }====================================================== */
-
-/* Fills the table with the next number, whose item is read. */
+/* Fills the table with a number, whose item is read. */
 static void fill_table(reader *r, uint64_t number) {
   lua_State *L = r->L;
-  const place *its = &r->places[number - 1];
-  uint64_t i;
   int mark = mwb_get_byte(&r->in);
-  find_contents(L, number);
-  if (its->fate == LIVE) {
-    compare_table(r, number, mark);
+  int is_live = r->places[number - 1].fate == LIVE;
+  uint64_t more = 0;
+  mwb_input start;
+  fields f;
+  mwb_item key;
+  find_object(L, number);
+  skip_value(r); /* the class */
+  start = r->in;
+  for (open_fields(r, &f); next_key(r, &f, &key);) {
+    if (is_live || f.n > 0) push_item(r, &key);
+    push_value(r);
+    if (is_live || f.n > 0)
+      more -= (uint64_t)put_field(r, is_live);
+    else
+      lua_rawseti(L, CONTENTS, key.i);
+  }
+  if (!is_live) {
+    if (mark != 0) set_mark(L, r->s, r->marks, OBJECT, mark);
     return;
   }
-  skip_value(r); /* the class */
-  mwb_get_count(&r->in);
-  for (i = 1; i <= its->n; i++) {
-    push_value(r);
-    lua_rawseti(L, CONTENTS, (lua_Integer)i);
-  }
-  mwb_get_count(&r->in);
-  for (i = 0; i < its->m; i++) {
-    push_value(r);
-    push_value(r);
-    lua_rawset(L, CONTENTS);
-  }
-  if (mark != 0) set_mark(L, r->s, r->marks, CONTENTS + 1, mark);
+  note_mark(r, mark);
+  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_pop(L, 1)) more++;
+  if (more == 0) return;
+  r->in = start;
+  note_gone(r, number);
 }
 
 /* Reads the field whose key is an object. */
 static void fill_field(reader *r) {
   lua_State *L = r->L;
   uint64_t number = mwb_get_count(&r->in), key = mwb_get_count(&r->in);
-  find_contents(L, number);
-  if (!lua_istable(L, CONTENTS)) mwb_fail(L, "a field is in no table");
+  find_object(L, number);
   lua_rawgeti(L, OBJECTS, (lua_Integer)key);
   push_value(r);
-  if (r->places[number - 1].fate != LIVE) {
-    lua_rawset(L, CONTENTS);
-    return;
-  }
-  compare_field(r);
+  put_field(r, r->places[number - 1].fate == LIVE);
   if (lua_rawgeti(L, WANTED, (lua_Integer)number) == LUA_TTABLE) {
     lua_rawgeti(L, OBJECTS, (lua_Integer)key);
     lua_pushboolean(L, 1);
@@ -635,17 +595,6 @@ static int make(reader *r, const mwb_input *body) {
   return 8;
 }
 
-/* Gives the walk the classes below the live root. */
-static void find_classes(reader *r) {
-  lua_State *L = r->L;
-  r->walk.found = CLASSES;
-  r->walk.entered = STAYS;
-  mwb_open_filter(L, r->s, &r->filter, INTO, 0);
-  if (r->filter.reach != 0) return;
-  mwb_find_classes(L, r->s, INTO, CLASSES);
-  r->walk.any = 1;
-}
-
 /* read(bytes, make, named, fill) -> root
 ** read(bytes, make, named, nil, into, kind) -> userdata, their states, objects
 ** that fields lead to, changes, gone, marks, objects that stay, classes that
@@ -670,7 +619,6 @@ static int read(lua_State *L) {
   lua_createtable(L, (int)r.objects, 0); /* OBJECTS */
   while (lua_gettop(L) < MARKS) lua_newtable(L);
   look_at_all(&r);
-  if (!lua_isnil(L, INTO)) find_classes(&r);
   return make(&r, &body);
 }
 

@@ -329,6 +329,11 @@ static void sort(sortable *keys, size_t n) {
   if (n > 1) qsort(keys, n, sizeof(sortable), compare_keys);
 }
 
+static void set_integer(sortable *key, lua_Integer i) {
+  memset(key, 0, sizeof(*key));
+  key->u.i = i;
+}
+
 /* Reads the key at `index` if the key is not an object. */
 static int read_key(lua_State *L, int index, sortable *key) {
   memset(key, 0, sizeof(*key));
@@ -385,7 +390,7 @@ static void gather(writer *w) {
     w->has_objects |=
         type == LUA_TTABLE || type == LUA_TUSERDATA || lua_istable(L, -1);
     lua_rawseti(L, VALUES, ++n);
-    if (w->elements == n - 1 && lua_isinteger(L, -1) &&
+    if (w->elements == n - 1 && type == LUA_TNUMBER && lua_isinteger(L, -1) &&
         lua_tointeger(L, -1) == n) {
       w->elements = n;
     } else {
@@ -432,18 +437,20 @@ static int is_state(writer *w) {
   return yes;
 }
 
-/* Is the field in VALUES, whose key is on the top, one of those that are written
-** now?  One whose key is an object is put off. */
+/* Is the field of VALUES one of those that are written now?  One whose key is an
+** object is put off. */
 static int is_now(writer *w, lua_Integer at) {
   lua_State *L = w->L;
-  int type = lua_type(L, -1), yes;
+  int type, yes;
+  push_key(w, at);
+  type = lua_type(L, -1);
   lua_rawgeti(L, VALUES, at);
   yes = is_state(w);
   if (yes && (type == LUA_TTABLE || type == LUA_TUSERDATA)) {
     put_off(w);
     return 0;
   }
-  lua_settop(L, IGNORED + 1);
+  lua_settop(L, IGNORED);
   return yes;
 }
 
@@ -453,18 +460,24 @@ static size_t sort_fields(writer *w) {
   lua_State *L = w->L;
   size_t count = 0, list = 0;
   lua_Integer i;
-  for (i = 1; i <= w->fields; i++, lua_settop(L, IGNORED)) {
+  for (i = 1; i <= w->fields; i++) {
     sortable *key;
-    push_key(w, i);
+    lua_settop(L, IGNORED);
     if (w->has_objects && !is_now(w, i)) continue;
     key = need_key(w, count++);
-    if (!read_key(L, IGNORED + 1, key)) {
-      lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
-      refuse(w, lua_tostring(L, -1), 0);
+    if (i <= w->elements) {
+      set_integer(key, i);
+      list = count;
+    } else {
+      lua_rawgeti(L, FIELDKEYS, i);
+      if (!read_key(L, -1, key)) {
+        lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
+        refuse(w, lua_tostring(L, -1), 0);
+      }
     }
     key->at = i;
-    if (i <= w->elements) list = count;
   }
+  lua_settop(L, IGNORED);
   if (count > list + 1) sort(w->keys + list, count - list);
   if (count > list && list > 0 &&
       compare_keys(&w->keys[list - 1], &w->keys[list]) > 0)
@@ -490,13 +503,13 @@ static size_t list_length(const writer *w, size_t count) {
 /* Puts a field of VALUES, or with `only_value` its value. */
 static void put_field(writer *w, lua_Integer at, int only_value) {
   lua_State *L = w->L;
-  push_key(w, at);
-  if (!only_value) {
-    lua_pushvalue(L, -1);
+  lua_rawgeti(L, VALUES, at);
+  if (!only_value || !mwb_put_value(&w->out, IGNORED + 1)) {
+    push_key(w, at);
+    lua_insert(L, IGNORED + 1);
+    if (!only_value) mwb_put_value(&w->out, IGNORED + 1);
     put_value(w, IGNORED + 1);
   }
-  lua_rawgeti(L, VALUES, at);
-  put_value(w, IGNORED + 1);
   lua_settop(L, IGNORED);
 }
 
@@ -614,7 +627,7 @@ static void put_turn(writer *w, lua_Integer number) {
   lua_pushnil(L);
   lua_rawseti(L, READY, number);
   while (lua_rawgeti(L, IGNORED, (lua_Integer)count + 1) == LUA_TNUMBER) {
-    read_key(L, -1, need_key(w, count++));
+    set_integer(need_key(w, count++), lua_tointeger(L, -1));
     lua_pop(L, 1);
   }
   sort(w->keys, count);

@@ -37,7 +37,10 @@ typedef struct mwb_output {
 } mwb_output;
 
 unsigned char *mwb_need_bytes(mwb_output *o, size_t more);
-void mwb_put_byte(mwb_output *o, int byte);
+static inline void mwb_put_byte(mwb_output *o, int byte) {
+  if (o->n == o->size) mwb_need_bytes(o, 1);
+  o->bytes[o->n++] = (unsigned char)byte;
+}
 void mwb_put_count(mwb_output *o, uint64_t n);
 
 /* Puts the value at `index`; returns 0 if the bytes can have none such, or it is
@@ -64,21 +67,47 @@ typedef struct mwb_item {
   size_t len;
 } mwb_item;
 
-int mwb_get_byte(mwb_input *in);
-uint64_t mwb_get_count(mwb_input *in);
+/* Raises an array with the message. */
+void mwb_fail(lua_State *L, const char *message);
+
+static inline int mwb_get_byte(mwb_input *in) {
+  if (in->at == in->end) mwb_fail(in->L, "the bytes end too early");
+  return *in->at++;
+}
+
+uint64_t mwb_get_long_count(mwb_input *in);
+static inline uint64_t mwb_get_count(mwb_input *in) {
+  if (in->at < in->end && *in->at < 128) return *in->at++;
+  return mwb_get_long_count(in);
+}
 
 /* Reads how many elements of `size` bytes at least follow. */
-uint64_t mwb_get_length(mwb_input *in, uint64_t size);
+static inline uint64_t mwb_get_length(mwb_input *in, unsigned size) {
+  uint64_t n = mwb_get_count(in);
+  if (n > (uint64_t)(in->end - in->at) / size)
+    mwb_fail(in->L, "the bytes end too early");
+  return n;
+}
 
-/* Reads a value, or one that can be a key. */
-void mwb_get_item(mwb_input *in, mwb_item *item);
+/* Reads a value, or one that can be a key and is no object. */
+void mwb_get_long_item(mwb_input *in, mwb_item *item);
+static inline void mwb_get_item(mwb_input *in, mwb_item *item) {
+  if (in->at < in->end && *in->at >= MWB_TAG_SMALL && in->numbers_strings) {
+    item->tag = MWB_TAG_INTEGER;
+    item->i = *in->at++ - MWB_TAG_SMALL;
+  } else {
+    mwb_get_long_item(in, item);
+  }
+}
 void mwb_get_key(mwb_input *in, mwb_item *item);
 
 /* Pushes the value, or returns 0 for strings, objects and classes. */
-int mwb_push_item(lua_State *L, const mwb_item *item);
-
-/* Raises an array with the message. */
-void mwb_fail(lua_State *L, const char *message);
+int mwb_push_other(lua_State *L, const mwb_item *item);
+static inline int mwb_push_item(lua_State *L, const mwb_item *item) {
+  if (item->tag != MWB_TAG_INTEGER) return mwb_push_other(L, item);
+  lua_pushinteger(L, item->i);
+  return 1;
+}
 
 /* Numbers of `size` bytes, the lowest first. */
 void mwb_put_fixed(unsigned char *to, uint64_t n, int size);

@@ -13,13 +13,10 @@
 #include "trap.h"
 #include "traps.h"
 
-/* Pushes the table with the contents of the value at 1, or the value. */
-static void push_contents(lua_State *L) { mwb_push_all(L, 1); }
-
 static int see_next(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 2);
-  push_contents(L);
+  mwb_push_all(L, 1);
   lua_pushvalue(L, 2);
   if (lua_next(L, 3)) return 2;
   lua_pushnil(L);
@@ -30,7 +27,7 @@ static int see_rawget(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checkany(L, 2);
   lua_settop(L, 2);
-  push_contents(L);
+  mwb_push_all(L, 1);
   lua_pushvalue(L, 2);
   if (lua_rawget(L, 1) != LUA_TNIL) return 1;
   lua_pushvalue(L, 2);
@@ -43,7 +40,7 @@ static int see_rawlen(lua_State *L) {
   luaL_argexpected(L, type == LUA_TTABLE || type == LUA_TSTRING, 1,
                    "table or string");
   lua_settop(L, 1);
-  push_contents(L);
+  mwb_push_all(L, 1);
   lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 2));
   return 1;
 }
