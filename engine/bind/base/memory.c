@@ -31,7 +31,6 @@ static int memory(lua_State *L) {
   mw_memory_info(s->engine, &m);
   m.journal += s->journal->n_records * sizeof(mwb_coroutine) +
                s->journal->size_transactions * sizeof(mwb_transaction);
-  if (s->journal->page_holder != NULL) m.journal += sizeof(mwb_coroutine);
   m.journal += mwb_writers_bytes(s) + mwb_feeds_bytes(s);
   m.traces += s->trace->size_scratch;
   m.names = m.total - (m.objects + m.watches + m.journal + m.traces);

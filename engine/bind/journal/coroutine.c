@@ -17,10 +17,9 @@
 ** one as argument or upvalue.  Where a coroutine waits otherwise, or if there
 ** are few, all are asked whether they wait.
 **
-** The held values may refer to the coroutine.  So MWB_HELDS, which finds a
-** coroutine's table by number, is weak, until the finaliser puts the table in
-** the registry, where the record has a place.  The main coroutine's table is
-** there from the begin.
+** The held values may refer to the coroutine.  So only the record has their
+** table, until the finaliser puts it in the registry, where the record has a
+** place.  The main coroutine's table is there from the begin.
 */
 #include "journal.h"
 
@@ -47,61 +46,41 @@ static void push_its_record(lua_State *L, const mwb_coroutine *t) {
   push_record(L, t->s);
 }
 
-/* Between the collection of a coroutine and the finaliser of its record, only
-** the record finds the values. */
 void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
   if (t->kept) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, t->place);
     return;
   }
-  mwb_push(L, t->s, MWB_HELDS);
-  lua_rawgeti(L, -1, t->number);
-  lua_replace(L, -2);
-  if (!lua_isnil(L, -1) || !t->has_values) return;
-  lua_pop(L, 1);
   push_its_record(L, t);
   lua_getiuservalue(L, -1, VALUES);
   lua_replace(L, -2);
 }
 
-/* Puts the table on the top in the registry, and pops it; false stands for
-** nil. */
-static void keep_values(lua_State *L, const mwb_coroutine *t) {
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    lua_pushboolean(L, 0);
-  }
-  lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
-}
-
-/* Pops a table or nil, and sets the coroutine's table. */
-static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
+/* Pops a table, or `false` for none, and sets the coroutine's table. */
+static void set_values(lua_State *L, mwb_coroutine *t) {
   if (t->kept) {
-    keep_values(L, t);
+    lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
   } else {
-    mwb_push(L, t->s, MWB_HELDS);
-    lua_pushvalue(L, -2);
-    lua_rawseti(L, -2, t->number);
-    lua_pop(L, 1);
-    if (t->L != NULL) {
-      push_its_record(L, t);
-      lua_insert(L, -2);
-      lua_setiuservalue(L, -2, VALUES);
-    }
+    push_its_record(L, t);
+    lua_insert(L, -2);
+    lua_setiuservalue(L, -2, VALUES);
     lua_pop(L, 1);
   }
   t->held.n = t->held.kept = 0;
   t->held.id = ++t->s->journal->held_ids;
-  t->has_values = exists;
   t->shared = 0;
   t->viewed = 0;
 }
 
-void mwb_set_values(lua_State *L, mwb_coroutine *t) { set_values(L, t, 1); }
+void mwb_set_values(lua_State *L, mwb_coroutine *t) {
+  set_values(L, t);
+  t->has_values = 1;
+}
 
 void mwb_drop_values(lua_State *L, mwb_coroutine *t) {
-  lua_pushnil(L);
-  set_values(L, t, 0);
+  lua_pushboolean(L, 0);
+  set_values(L, t);
+  t->has_values = 0;
 }
 
 /* Pops a coroutine; returns its record, or NULL. */
@@ -142,7 +121,6 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
   t->s = s;
   t->L = L;
   t->held.of = t;
-  t->number = ++s->journal->numbers;
   t->kept = L == s->main;
   t->place = LUA_NOREF;
   lua_pushboolean(L, 0); /* the finaliser has no memory for a place */
@@ -295,7 +273,7 @@ static int lose(lua_State *L) {
   if (s->journal->coroutine == t) s->journal->running = NULL;
   if (t->newest != 0 && !t->kept) {
     lua_getiuservalue(L, 1, VALUES);
-    keep_values(L, t);
+    lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
     t->kept = 1;
   }
   t->L = NULL;
@@ -332,6 +310,4 @@ void mwb_open_coroutines(lua_State *L) {
   learn_functions(L, s);
   mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
   mwb_new_ephemeron(L, MWB_RECORDS);
-  mwb_push_weak(L);
-  mwb_keep(L, s, MWB_HELDS);
 }

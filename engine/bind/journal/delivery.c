@@ -24,27 +24,20 @@
 ** ======================================================= */
 
 void mwb_open_delivery(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t;
-  if (s->journal->page_holder != NULL) return;
-  lua_pushboolean(L, 0);
-  s->journal->page_place = luaL_ref(L, LUA_REGISTRYINDEX);
+  mwb_coroutine *t = &s->journal->page_holder;
+  if (t->s != NULL) return; /* has somebody read before? */
   lua_newtable(L);
   mwb_keep(L, s, MWB_PAGES);
-  t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
-  if (t == NULL) {
-    mwb_check(L, MW_NOMEM);
-    return;
-  }
-  t->s = s;
+  lua_pushboolean(L, 0);
+  t->place = luaL_ref(L, LUA_REGISTRYINDEX);
   t->kept = 1;
-  t->place = s->journal->page_place;
   t->held.of = t;
-  s->journal->page_holder = t;
+  t->s = s;
 }
 
 /* Makes the page of the next entry. */
 static void new_page(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t = s->journal->page_holder;
+  mwb_coroutine *t = &s->journal->page_holder;
   uint64_t page = (s->engine->reader.last + 1) / MWI_READER_PAGE;
   lua_createtable(L, 0, 4);
   lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
@@ -63,7 +56,7 @@ static void new_page(lua_State *L, mwb_state *s) {
 mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
   if (!mwb_page_is_ready(s)) new_page(L, s);
-  return &s->journal->page_holder->held;
+  return &s->journal->page_holder.held;
 }
 
 void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq) {
@@ -88,7 +81,7 @@ void mwb_forget(void *ud, uint64_t seq) {
   lua_settop(L, 0);
   if (!all) return;
   lua_pushboolean(L, 0);
-  lua_rawseti(L, LUA_REGISTRYINDEX, s->journal->page_place);
+  lua_rawseti(L, LUA_REGISTRYINDEX, s->journal->page_holder.place);
   s->journal->first_page = s->journal->page = 0;
   s->journal->held_ids++; /* what was prepared with the page is not */
 }
@@ -352,7 +345,7 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
 /* Pushes the values of an owner, or, for 0, of the page. */
 static void push_values_of(lua_State *L, const mwb_state *s, mw_owner owner) {
   mwb_push_values(
-      L, (owner == 0) ? s->journal->page_holder : mwb_coroutine_of(s, owner));
+      L, (owner == 0) ? &s->journal->page_holder : mwb_coroutine_of(s, owner));
 }
 
 /* take_values(state, delivered): the values of the entry move to the page */

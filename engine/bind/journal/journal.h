@@ -17,7 +17,6 @@ enum {
   MWB_EFFECTS,                     /* effects, */
   MWB_ORIGIN,                      /* and an origin */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
-  MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
   MWB_PREPARE, /* the Lua functions that read a transaction's options, */
   MWB_SCOPES,  /* and that trace it */
   MWB_TAKEN,   /* the function that keeps what is taken back */
@@ -85,6 +84,24 @@ typedef struct mwb_taken {
   uint32_t to, number;    /* in those of the page */
 } mwb_taken;
 
+/* A coroutine that has begun transactions, batches or origins: see coroutine.c. */
+struct mwb_coroutine {
+  mwb_held held; /* what the entries of the coroutine's transactions hold */
+  mwb_state *s;
+  lua_State *L;       /* NULL: the coroutine is gone */
+  int place;          /* in the registry, */
+  int kept;           /* and is the table of held values there? */
+  int has_values;     /* is there such a table? */
+  int shared;         /* may others need values of ended transactions? */
+  mw_owner newest;    /* the open transaction that began last, or 0 */
+  int hides;          /* are there entries that effects leave out? */
+  uint32_t viewed;    /* effects look at the entries below this number */
+  mwb_batch *batch;   /* the open batch that began last, or NULL, */
+  uint64_t batched;   /* and the order of its begin */
+  mwb_origin *origin; /* the open origin that began last, or NULL */
+  mwb_coroutine *next, *prev; /* with open transactions or batches */
+};
+
 struct mwb_journal_state {
   const void *begun_meta;    /* a metatable, for comparisons by address */
   uint32_t held_ids;         /* the last `id` given to held values */
@@ -96,7 +113,6 @@ struct mwb_journal_state {
   lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
   lua_CFunction close;       /* coroutine.close, */
   lua_CFunction wrapped;     /* and what coroutine.wrap returns */
-  lua_Integer numbers;       /* the last number given to a coroutine */
   struct mwb_transaction *transactions; /* by owner */
   uint32_t size_transactions;
   uint64_t orders;  /* the number of transactions and batches that have begun */
@@ -109,8 +125,7 @@ struct mwb_journal_state {
   mwb_known known[64];                  /* cache: strings that a table holds */
   mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
   mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
-  mwb_coroutine *page_holder;  /* has the held values of the last page, */
-  int page_place;              /* in the registry */
+  mwb_coroutine page_holder;   /* has the held values of the last page */
   uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
   mwb_context context;
   int making; /* is a context being made? */
@@ -129,24 +144,6 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
 /* {======================================================
 ** coroutine.c: the coroutines that have begun transactions and batches.
 ** ======================================================= */
-
-struct mwb_coroutine {
-  mwb_held held; /* what the entries of the coroutine's transactions hold */
-  mwb_state *s;
-  lua_State *L;       /* NULL: the coroutine is gone */
-  lua_Integer number; /* in MWB_HELDS */
-  int place;          /* in the registry, */
-  int kept;           /* and is the table of held values there? */
-  int has_values;     /* is there such a table? */
-  int shared;         /* may others need values of ended transactions? */
-  mw_owner newest;    /* the open transaction that began last, or 0 */
-  int hides;          /* are there entries that effects leave out? */
-  uint32_t viewed;    /* effects look at the entries below this number */
-  mwb_batch *batch;   /* the open batch that began last, or NULL, */
-  uint64_t batched;   /* and the order of its begin */
-  mwb_origin *origin; /* the open origin that began last, or NULL */
-  mwb_coroutine *next, *prev; /* with open transactions or batches */
-};
 
 /* What the binding knows of a transaction; the number of the owner is the index
 ** in `s->journal->transactions`. */

@@ -206,10 +206,25 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   return owner;
 }
 
+/* The transaction is a scope of the running trace. */
+static void begin_scope(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  mwb_push(L, s, MWB_SCOPES);
+  lua_rawgeti(L, -1, 1);
+  if (lua_pcall(L, 0, 1, 0) == LUA_OK) {
+    need_extras(L, s, owner);
+    lua_pushliteral(L, "scope");
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+  }
+  lua_settop(L, top);
+}
+
 /* begin_parts(number of the transaction, options...) */
 static int begin_parts(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1);
+  if (s->trace->sources & MWB_TRANSACTIONS) begin_scope(L, s, owner);
   set_extras(L, s, owner, 2);
   if (lua_isnil(L, 2 + START)) return 0;
   lua_pushvalue(L, 2 + START);
@@ -217,25 +232,21 @@ static int begin_parts(lua_State *L) {
   return 0;
 }
 
-/* Likewise, with the options from `options` on, or without (0). */
+/* Likewise, with the options from `options` on, or without (0).  What raises
+** comes before the transaction is open, or ends it. */
 static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
-  mw_owner owner = open_owner(L, s);
-  int i, top = lua_gettop(L);
-  if (s->trace->sources & MWB_TRANSACTIONS) {
-    mwb_push(L, s, MWB_SCOPES);
-    lua_rawgeti(L, -1, 1);
-    if (lua_pcall(L, 0, 1, 0) == LUA_OK) {
-      need_extras(L, s, owner);
-      lua_pushliteral(L, "scope");
-      lua_pushvalue(L, -3);
-      lua_rawset(L, -3);
-    }
-    lua_settop(L, top);
-  }
-  if (options == 0) return owner;
-  mwb_push_function(L, s, begin_parts);
+  int i, parts = options != 0 || (s->trace->sources & MWB_TRANSACTIONS) != 0;
+  mw_owner owner;
+  if (parts) mwb_push_function(L, s, begin_parts);
+  owner = open_owner(L, s);
+  if (!parts) return owner;
   lua_pushinteger(L, (lua_Integer)owner);
-  for (i = 0; i < N_OPTIONS; i++) lua_pushvalue(L, options + i);
+  for (i = 0; i < N_OPTIONS; i++) {
+    if (options != 0)
+      lua_pushvalue(L, options + i);
+    else
+      lua_pushnil(L);
+  }
   if (lua_pcall(L, 1 + N_OPTIONS, 0, 0) == LUA_OK) return owner;
   forget(L, s, owner);
   lua_error(L);
@@ -839,10 +850,6 @@ static int prepare(lua_State *L) {
 
 void mwb_close_transactions(mwb_state *s) {
   mwb_free_writers(s);
-  mwi_free(
-      s->engine, s->journal->page_holder,
-      (s->journal->page_holder == NULL) ? 0 : sizeof(*s->journal->page_holder));
-  s->journal->page_holder = NULL;
   while (s->journal->coroutines != NULL) {
     mwb_coroutine *t = s->journal->coroutines;
     s->journal->coroutines = t->next;

@@ -30,11 +30,11 @@ enum { ITS_KEY, ITS_OLD, ITS_NEW, ITS_WHERE, VALUES };
 
 typedef struct writer {
   mw_handle obj; /* MW_NONE: free */
-  mw_value value[VALUES];
+  mw_content value[VALUES];
   uint64_t seq;
   uint32_t cause;
   uint32_t next; /* of a free one: the next free one */
-  uint8_t kind;
+  uint8_t type[VALUES], kind;
 } writer;
 
 /* Numbers of writers begin with 1. */
@@ -48,20 +48,27 @@ static writer *writer_at(const mwb_writers *w, uint32_t n) {
   return &w->list[n - 1];
 }
 
+static mw_value value_at(const writer *its, int which) {
+  mw_value v;
+  v.type = its->type[which];
+  v.u = its->value[which];
+  return v;
+}
+
 static uint32_t hash_of(mw_handle obj, const mw_value *key) {
   return mwi_key_hash(mw_slot(obj), key);
 }
 
 /* Keys and strings that are equal have the same bits. */
-static int is_same(const mw_value *a, const mw_value *b) {
-  return a->type == b->type && a->u.i == b->u.i;
+static int is_same(const writer *its, int which, const mw_value *v) {
+  return its->type[which] == v->type && its->value[which].i == v->u.i;
 }
 
 static uint32_t find(const mwb_writers *w, mw_handle obj, const mw_value *key) {
   mwi_search at;
   uint32_t n = mwi_table_first(&w->table, hash_of(obj, key), &at);
   while (n != 0 && (writer_at(w, n)->obj != obj ||
-                    !is_same(&writer_at(w, n)->value[ITS_KEY], key)))
+                    !is_same(writer_at(w, n), ITS_KEY, key)))
     n = mwi_table_next(&w->table, &at);
   return n;
 }
@@ -72,15 +79,17 @@ static uint32_t find(const mwb_writers *w, mw_handle obj, const mw_value *key) {
 
 /* Sets the values of a writer.  Needs no memory.  A string that moves from one
 ** place to another is kept all the time. */
-static void set_values(mwb_state *s, mw_value *at, const mw_value *v) {
+static void set_values(mwb_state *s, writer *its, const mw_value *v) {
   int i;
   for (i = 0; i < VALUES; i++)
-    if (!is_same(&at[i], &v[i])) mwb_retain(s, &v[i]);
-  for (i = 0; i < VALUES; i++)
-    if (!is_same(&at[i], &v[i])) {
-      mwb_release(s, &at[i]);
-      at[i] = v[i];
-    }
+    if (!is_same(its, i, &v[i])) mwb_retain(s, &v[i]);
+  for (i = 0; i < VALUES; i++) {
+    mw_value had = value_at(its, i);
+    if (is_same(its, i, &v[i])) continue;
+    mwb_release(s, &had);
+    its->type[i] = (uint8_t)v[i].type;
+    its->value[i] = v[i].u;
+  }
 }
 
 static const mw_value nothing[VALUES] = {{MW_TNIL, {0}}};
@@ -98,8 +107,9 @@ static void set_context(lua_State *L, int tables, uint32_t n, int page,
 static void drop(lua_State *L, mwb_state *s, uint32_t n, int tables) {
   mwb_writers *w = s->readers->writers;
   writer *its = writer_at(w, n);
-  mwi_table_take(&w->table, hash_of(its->obj, &its->value[ITS_KEY]), n);
-  set_values(s, its->value, nothing);
+  mw_value key = value_at(its, ITS_KEY);
+  mwi_table_take(&w->table, hash_of(its->obj, &key), n);
+  set_values(s, its, nothing);
   its->obj = MW_NONE;
   its->next = w->free;
   w->free = n;
@@ -111,17 +121,18 @@ static void drop_dead(lua_State *L, mwb_state *s, int tables) {
   uint32_t n;
   for (n = 1; n <= s->readers->writers->n; n++) {
     const writer *its = writer_at(s->readers->writers, n);
-    const mw_value *key = &its->value[ITS_KEY];
+    mw_value key = value_at(its, ITS_KEY);
     if (its->obj == MW_NONE) continue;
     if (!mwi_identity_is_valid(all, its->obj) ||
-        (key->type == MW_TOBJECT &&
-         !mwi_identity_is_valid(all, (mw_handle)key->u.i)))
+        (key.type == MW_TOBJECT &&
+         !mwi_identity_is_valid(all, (mw_handle)key.u.i)))
       drop(L, s, n, tables);
   }
 }
 
 /* Returns a value of an entry, as key.c knows it; `page` is the index of what
-** the entry holds.  A string can be kept, unless `had` is NULL. */
+** the entry holds.  A string can be kept, or is what the writer `had`; NULL: no
+** string is kept. */
 static mw_value value_of(lua_State *L, mwb_state *s, int page, int type,
                          mw_content content, const mw_value *had) {
   mw_value v;
@@ -130,7 +141,8 @@ static mw_value value_of(lua_State *L, mwb_state *s, int page, int type,
   if (type != MW_TOTHER) return v;
   mwb_push_value(L, page, (uint32_t)content.i);
   v = mwb_key(L, s, lua_gettop(L));
-  if (had != NULL && v.type == MW_TSTRING && !is_same(&v, had))
+  if (had != NULL && v.type == MW_TSTRING &&
+      (had->type != MW_TSTRING || v.u.i != had->u.i))
     v = mwb_key_to_keep(L, s, -1);
   lua_pop(L, 1);
   return v;
@@ -167,13 +179,14 @@ static void enter(mwb_state *s, uint32_t n, mw_handle obj,
 static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
                         int page, int tables) {
   static const uint8_t parts[] = {MW_KEY, MW_OLD, MW_NOW};
+  const mwb_writers *all = s->readers->writers;
   mw_content where;
   mw_value v[VALUES], key;
   uint32_t n;
   int i, is_new;
   writer *its;
   key = value_of(L, s, page, entry->type[MW_KEY], entry->value[MW_KEY], NULL);
-  n = find(s->readers->writers, entry->obj, &key);
+  n = find(all, entry->obj, &key);
   is_new = n == 0;
   if (entry->type[MW_NOW] == MW_TABSENT) {
     if (!is_new) drop(L, s, n, tables);
@@ -182,8 +195,8 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
   if (key.type == MW_TNIL || (key.type == MW_TOBJECT && key.u.i == 0)) return;
   if (is_new) n = new_writer(L, s, tables);
   if (n == 0) return; /* no memory? */
-  memcpy(v, is_new ? nothing : writer_at(s->readers->writers, n)->value,
-         sizeof(v));
+  for (i = 0; i < VALUES; i++)
+    v[i] = is_new ? nothing[i] : value_at(writer_at(all, n), i);
   for (i = is_new ? ITS_KEY : ITS_OLD; i < ITS_WHERE; i++)
     v[i] = value_of(L, s, page, entry->type[parts[i]], entry->value[parts[i]],
                     &v[i]);
@@ -192,8 +205,8 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
                           where, &v[ITS_WHERE]);
   set_context(L, tables, n, page, entry->context); /* the last that raises */
   if (is_new) enter(s, n, entry->obj, &v[ITS_KEY]);
-  its = writer_at(s->readers->writers, n);
-  set_values(s, its->value, v);
+  its = writer_at(all, n);
+  set_values(s, its, v);
   its->seq = entry->seq;
   its->cause = entry->cause;
   its->kind = entry->kind;
@@ -269,11 +282,9 @@ void mwb_free_writers(mwb_state *s) {
 
 void mwb_remove_keeper(lua_State *L, mwb_state *s) {
   uint32_t n;
-  int i;
   if (--s->readers->keepers > 0) return;
   for (n = 1; n <= s->readers->writers->n; n++)
-    for (i = 0; i < VALUES; i++)
-      mwb_release(s, &writer_at(s->readers->writers, n)->value[i]);
+    set_values(s, writer_at(s->readers->writers, n), nothing);
   mwb_free_writers(s);
   lua_pushnil(L);
   mwb_keep(L, s, MWB_WRITERS);
@@ -314,11 +325,12 @@ static int kept_writer(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setfield(L, 4, "object");
   for (i = 0; i < VALUES; i++) {
-    if (i == ITS_NEW && its.value[i].type == MW_TOBJECT &&
+    mw_value v = value_at(&its, i);
+    if (i == ITS_NEW && v.type == MW_TOBJECT &&
         mwb_key(L, s, 3).type == MW_TOBJECT)
       lua_pushvalue(L, 3);
     else
-      mwb_push_key(L, s, &its.value[i]);
+      mwb_push_key(L, s, &v);
     lua_setfield(L, 4, names[i]);
   }
   mwb_push_kind(L, s, its.kind);

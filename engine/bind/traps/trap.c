@@ -336,7 +336,7 @@ static mwb_held *find_held(const mwb_state *s, mw_owner owner) {
   const mwi_journal *journal = &s->engine->journal;
   if (owner == 0)
     return (journal->entries == 0 && mwb_page_is_ready(s))
-               ? &s->journal->page_holder->held
+               ? &s->journal->page_holder.held
                : NULL;
   if (!mwi_journal_is_ready(journal, owner)) return NULL;
   return &mwb_coroutine_of(s, owner)->held;
