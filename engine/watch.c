@@ -167,7 +167,7 @@ static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
 #define WATCH_FLAGS \
   (MW_ONCE | PHASE | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP | MW_ASK)
 
-static int options_of(const mwi_watch *w) { return w->flags & (MWI_ENDED - 1); }
+#define options_of(w) ((w)->flags & (MWI_ENDED - 1))
 
 /* How many watches of the object wait? */
 static uint32_t n_waiting(const mwi_object *r) {
@@ -862,7 +862,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (n_waiting(r) > 1)
+  if (r->unkeyed + r->keyed > 1)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) {

@@ -91,6 +91,15 @@ MWB_PRIVATE(MWB_OPEN)
 /* Is the value at `index` one of the library's own objects? */
 int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
 
+/* Is the value at `index` a userdata whose metatable is the state's value
+** `meta`? */
+int mwb_is_of(lua_State *L, const mwb_state *s, int index, int meta);
+
+/* Returns the userdata at 1, on which the method `name` was called; raises if
+** the metatable is another one. */
+void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
+                     int meta, const char *type);
+
 /* Makes the metatable at `index` that of a class: objects cannot be watched,
 ** and setting a field raises an error, which says what to `use`, or NULL. */
 void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use);

@@ -17,6 +17,24 @@ int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
   return ours;
 }
 
+int mwb_is_of(lua_State *L, const mwb_state *s, int index, int meta) {
+  int is;
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
+    return 0;
+  mwb_push(L, s, meta);
+  is = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return is;
+}
+
+void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
+                     int meta, const char *type) {
+  if (!mwb_is_of(L, s, 1, meta))
+    luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name, type,
+               mwb_type_name(L, 1));
+  return lua_touserdata(L, 1);
+}
+
 /* The `__newindex` of all classes. */
 static int refuse_field(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);

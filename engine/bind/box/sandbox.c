@@ -29,17 +29,7 @@ enum { THREAD = 1, WORLD, NAME };
 ** ======================================================= */
 
 static mwb_box *check_self(lua_State *L, const mwb_state *s, const char *name) {
-  mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
-  if (box != NULL && lua_getmetatable(L, 1)) {
-    int same;
-    mwb_push(L, s, MWB_SANDBOX);
-    same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    if (same) return box;
-  }
-  luaL_error(L, "calling '%s' on bad self (sandbox expected, got %s)", name,
-             mwb_type_name(L, 1));
-  return NULL;
+  return (mwb_box *)mwb_check_self(L, s, name, MWB_SANDBOX, "sandbox");
 }
 
 /* Pushes the thread for a call of the box at 1, and returns it. */

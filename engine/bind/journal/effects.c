@@ -69,21 +69,13 @@ static mwb_effects *with_table(lua_State *L, mwb_state *s, size_t n) {
 }
 
 mwb_effects *mwb_to_effects(lua_State *L, int index) {
-  int ok;
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
-    return NULL;
-  mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
-  ok = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
-  return ok ? (mwb_effects *)lua_touserdata(L, index) : NULL;
+  int is = mwb_is_of(L, mwb_state_of(L), index, MWB_EFFECTS);
+  return is ? (mwb_effects *)lua_touserdata(L, index) : NULL;
 }
 
 mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
-  mwb_effects *fx = mwb_to_effects(L, 1);
-  if (fx == NULL)
-    luaL_error(L, "calling '%s' on bad self (effects expected, got %s)", name,
-               mwb_type_name(L, 1));
-  return fx;
+  return (mwb_effects *)mwb_check_self(L, mwb_state_of(L), name, MWB_EFFECTS,
+                                       "effects");
 }
 
 static const mw_entry *log_of(const mwb_coroutine *t) {

@@ -12,22 +12,6 @@
 #include "../watch/watch.h"
 
 /* Is there a userdata at 1 with one of the state's metatables? */
-static int has_meta(lua_State *L, const mwb_state *s, int meta) {
-  int has;
-  if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1)) return 0;
-  mwb_push(L, s, meta);
-  has = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
-  return has;
-}
-
-void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
-                    int meta, const char *type) {
-  if (has_meta(L, s, meta)) return;
-  luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name, type,
-             mwb_type_name(L, 1));
-}
-
 /* {======================================================
 ** Names
 ** ======================================================= */
@@ -436,7 +420,7 @@ static int lost(lua_State *L) {
 
 static int free_trace(lua_State *L) {
   trace *t;
-  if (!has_meta(L, mwb_state_of(L), MWB_TRACE)) return 0;
+  if (!mwb_is_of(L, mwb_state_of(L), 1, MWB_TRACE)) return 0;
   t = (trace *)lua_touserdata(L, 1);
   lua_settop(L, 1);
   if (t->state->engine != NULL && mwb_put_off(L, t->state)) return 0;

@@ -71,10 +71,6 @@ static inline int mwb_is_running(const mwb_state *s) {
   return s->engine->trace.running != NULL;
 }
 
-/* Raises unless there is a userdata at 1 with one of the state's metatables. */
-void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
-                    int meta, const char *type);
-
 /* Traces the begin of a scope in the running coroutine.  Returns the identity
 ** of the event, 0 if the event was lost. */
 uint64_t mwb_trace_begin(lua_State *L, mwb_state *s, const char *category,

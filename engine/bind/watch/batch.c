@@ -479,17 +479,8 @@ static void begin_batch(lua_State *L, mwb_state *s) {
 }
 
 static mwb_batch *self(lua_State *L, const char *name) {
-  mwb_state *s = mwb_state_of(L);
-  int ours = 0;
-  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
-    mwb_push(L, s, MWB_BATCH);
-    ours = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-  }
-  if (!ours)
-    luaL_error(L, "calling '%s' on bad self (batch expected, got %s)", name,
-               mwb_type_name(L, 1));
-  return (mwb_batch *)lua_touserdata(L, 1);
+  return (mwb_batch *)mwb_check_self(L, mwb_state_of(L), name, MWB_BATCH,
+                                     "batch");
 }
 
 static int close_method(lua_State *L) {

@@ -18,13 +18,7 @@ typedef struct cell {
 } cell;
 
 int mwb_is_cell(lua_State *L, const mwb_state *s, int index) {
-  int yes;
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
-    return 0;
-  mwb_push(L, s, MWB_CELL);
-  yes = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
-  return yes;
+  return mwb_is_of(L, s, index, MWB_CELL);
 }
 
 static cell *check_cell(lua_State *L, const mwb_state *s) {

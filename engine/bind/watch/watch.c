@@ -23,15 +23,7 @@
 
 static mw_watch_id handle_self(lua_State *L, const mwb_state *s,
                                const char *name) {
-  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
-    const void *meta = lua_topointer(L, -1);
-    lua_pop(L, 1);
-    if (meta == s->watch->handle_meta)
-      return *(mw_watch_id *)lua_touserdata(L, 1);
-  }
-  luaL_error(L, "calling '%s' on bad self (watch expected, got %s)", name,
-             mwb_type_name(L, 1));
-  return 0;
+  return *(mw_watch_id *)mwb_check_self(L, s, name, MWB_HANDLE, "watch");
 }
 
 static int cancel(lua_State *L) {
@@ -71,8 +63,7 @@ static int is_watch_alive(lua_State *L) {
 static void check_not_ours(lua_State *L, const mwb_state *s, const char *name) {
   const char *meant = "";
   if (!mwb_is_ours(L, s, 1)) return;
-  lua_getmetatable(L, 1);
-  if (lua_topointer(L, -1) == s->watch->handle_meta)
+  if (mwb_is_of(L, s, 1, MWB_HANDLE))
     meant = "; handle:cancel() ends its watch";
   luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched%s)", name,
              mwb_type_name(L, 1), meant);
@@ -878,7 +869,7 @@ void mwb_open_watch(lua_State *L) {
       mwb_release, mwb_restore,    mwb_ask_guard,   mwb_field,
       mwb_hand,    mwb_deliver,    mwb_forget,      sizeof(mw_host)};
   mw_host_set(s->engine, &host);
-  s->watch->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
+  mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);
   lua_newuserdatauv(L, 0, 0); /* mw.any */
   lua_createtable(L, 0, 2);
