@@ -891,6 +891,9 @@ function World:check()
   self.recorder:stop()
   self.feed:close()
   self.slow:close()
+  -- entries lead to this world, and so to who has them
+  for _, feed in ipairs(self.feeds) do feed:close() end
+  if self.other then self.other:stop() end
 end
 
 --- Collects what the programs have lost, and compares.  Returns the first
