@@ -129,8 +129,7 @@ mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
   if (stack == NULL) return NULL;
   stack += slot % MWI_PAGE;
   mwi_assert(stack->thread == thread || stack->frames == NULL);
-  stack->thread =
-      thread; /* the stack of an earlier thread went with the thread */
+  stack->thread = thread; /* that of an earlier thread went with the thread */
   return stack;
 }
 

@@ -73,10 +73,10 @@ static uint32_t range_end(const mw_engine *e, const mwi_owner *o) {
 }
 
 /* Retains or releases a value, if that is a string: the host numbers them. */
-typedef void keep(const mw_engine *e, const mw_value *value);
+typedef void keeping(const mw_engine *e, const mw_value *value);
 
 static void keep_value(const mw_engine *e, int type, mw_content content,
-                       keep *how) {
+                       keeping *how) {
   mw_value v;
   if (type != MW_TSTRING) return;
   v.type = type;
@@ -84,7 +84,8 @@ static void keep_value(const mw_engine *e, int type, mw_content content,
   how(e, &v);
 }
 
-static void keep_entry(const mw_engine *e, const mw_entry *entry, keep *how) {
+static void keep_entry(const mw_engine *e, const mw_entry *entry,
+                       keeping *how) {
   int i;
   for (i = 0; i < MW_PARTS; i++)
     keep_value(e, entry->type[i], entry->value[i], how);
@@ -308,8 +309,8 @@ static uint32_t stake_of(const mw_engine *e, mw_owner owner,
 }
 
 /* Asks the host for the field of an entry. */
-static int field_of(mw_engine *e, mw_owner owner, const mw_entry *entry,
-                    mw_value *key, void *host) {
+static int field_of_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
+                          mw_value *key, void *host) {
   const mw_host *callbacks = &e->watch.host;
   if (callbacks->field != NULL)
     return callbacks->field(callbacks->ud, owner, entry, key, host);
@@ -322,7 +323,7 @@ int mwi_entry_counts(mw_engine *e, mw_owner owner, const mw_entry *entry,
                      void *host) {
   mw_value key;
   if (!e->journal.mixed) return 1;
-  if (field_of(e, owner, entry, &key, host) != MW_OK) return 1;
+  if (field_of_entry(e, owner, entry, &key, host) != MW_OK) return 1;
   return stake_of(e, owner, entry, &key) != 0;
 }
 
@@ -332,7 +333,7 @@ static int stake_range(mw_engine *e, mw_owner owner, void *host) {
   for (i = o->mark; i < end; i++) {
     const mw_entry *entry = &log_at(e, o->log)->entries[i];
     mw_value key;
-    int code = field_of(e, owner, entry, &key, host);
+    int code = field_of_entry(e, owner, entry, &key, host);
     if (code == MW_OK && !reserve_stake(e)) code = MW_NOMEM;
     if (code != MW_OK) return code;
     add_stake(e, owner, entry, &key);
@@ -634,7 +635,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
     if (field != NULL)
       key = *field;
     else
-      code = field_of(e, owner, entry, &key, host);
+      code = field_of_entry(e, owner, entry, &key, host);
   }
   if (code != MW_OK) return code;
   if (its.cause == 0) its.cause = mw_cause_now(e);
@@ -848,7 +849,7 @@ static void deliver_range(mw_engine *e, mw_owner owner, void *host) {
     uint32_t its = 0, oldest = 0;
     if (e->journal.mixed) {
       mw_value key;
-      if (field_of(e, owner, entry, &key, host) != MW_OK) {
+      if (field_of_entry(e, owner, entry, &key, host) != MW_OK) {
         mwi_reader_lose(e);
         continue;
       }

@@ -49,10 +49,6 @@ static char *digits(char *end, uint64_t n, int least) {
   return end;
 }
 
-static void put_from(mwi_json *out, const char *from, const char *end) {
-  mwi_json_put(out, from, (size_t)(end - from));
-}
-
 static uint64_t magnitude(int64_t n) {
   return (n < 0) ? 0 - (uint64_t)n : (uint64_t)n;
 }
@@ -61,7 +57,7 @@ void mwi_json_integer(mwi_json *out, int64_t n) {
   char text[24], *end = text + sizeof(text);
   char *at = digits(end, magnitude(n), 1);
   if (n < 0) *--at = '-';
-  put_from(out, at, end);
+  mwi_json_put(out, at, (size_t)(end - at));
 }
 
 void mwi_json_thousandths(mwi_json *out, int64_t n) {
@@ -71,7 +67,7 @@ void mwi_json_thousandths(mwi_json *out, int64_t n) {
   *--at = '.';
   at = digits(at, m / 1000, 1);
   if (n < 0) *--at = '-';
-  put_from(out, at, end);
+  mwi_json_put(out, at, (size_t)(end - at));
 }
 
 /*
@@ -163,7 +159,7 @@ static void put_digits(mwi_json *out, uint64_t n, int power) {
     if (at < end) *--at = '.';
     at = digits(at, n, 1);
   }
-  put_from(out, at, end);
+  mwi_json_put(out, at, (size_t)(end - at));
 }
 
 /* Puts a float > 0. */
@@ -215,8 +211,6 @@ void mwi_json_number(mwi_json *out, double x) {
 ** Strings
 ** ======================================================= */
 
-static int is_tail(unsigned char c) { return (c & 0xC0) == 0x80; }
-
 /* The least code of a sequence, by its bytes. */
 static const uint32_t least_code[] = {0, 0, 0x80, 0x800, 0x10000};
 
@@ -227,7 +221,7 @@ static size_t sequence(const unsigned char *s, size_t len) {
   uint32_t code = *s & (0xFFu >> (n + 1));
   if (*s < 0xC2 || *s > 0xF4 || n > len) return 0;
   for (i = 1; i < n; i++) {
-    if (!is_tail(s[i])) return 0;
+    if ((s[i] & 0xC0) != 0x80) return 0; /* no byte that goes on? */
     code = code << 6 | (s[i] & 0x3Fu);
   }
   if (code < least_code[n] || code > 0x10FFFF) return 0;

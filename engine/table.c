@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* Stands before each block, for klib does not tell the sizes when it frees; asks
-** for no more alignment than any allocator gives. */
+/* Stands before each block, for klib does not tell the sizes when it frees.
+** Asks for no more alignment than any allocator gives. */
 typedef struct header {
   uint64_t size;
 } header;

@@ -14,10 +14,9 @@
 ** A change is kept as numbers, and becomes JSON when the trace is written.
 ** Strings of changes have numbers in `texts`, objects in `objects`.
 **
-** Names are numbered from 1; a number is the place in `list`, and `table` is a
-** hash table of numbers, never more than half full.  The number that the host
-** gets has a stamp, too, so that the number of a forgotten name, or of another
-** trace, is known to be wrong.
+** Names are numbered from 1; a number is the place in `list`, and `table` finds
+** it.  The number that the host gets has a stamp, too, so that the number of a
+** forgotten name, or of another trace, is known to be wrong.
 **
 ** When more names have come than the ring has places, the names are forgotten
 ** that no event in the ring has and that nobody has asked for since names were
@@ -27,8 +26,6 @@
 
 #include "engine.h"
 #include "json.h"
-
-#define MIN_TABLE 64u
 
 /* Events of a trace before its ids meet the ids of another trace. */
 #define BASE_SHIFT 40
@@ -543,35 +540,31 @@ static uint32_t limited(uint64_t n) {
 ** is forgotten meanwhile: it was asked for just now. */
 uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
                          const mw_trace_details *details) {
-  uint32_t place, object, where = 0;
+  uint32_t place;
   mw_trace *t = trace_for(e, name, &place);
-  mwi_trace_event *event;
+  mwi_trace_event its;
   mw_trace_value key;
-  mw_content content, old, now;
-  uint8_t key_type, old_type, now_type;
   if (t == NULL) return 0;
+  memset(&its, 0, sizeof(its));
   key.value = details->key;
   key.string = details->string;
   key.len = details->len;
-  object = object_of(e, t, details->obj, details->label, details->label_len);
-  key_type = set_value(e, t, &key, MAX_KEY, &content);
-  old_type = set_value(e, t, &details->old, MAX_VALUE, &old);
-  now_type = set_value(e, t, &details->now, MAX_VALUE, &now);
+  its.object =
+      object_of(e, t, details->obj, details->label, details->label_len);
+  its.key_type = set_value(e, t, &key, MAX_KEY, &its.u.key);
+  its.old_type = set_value(e, t, &details->old, MAX_VALUE, &its.old);
+  its.now_type = set_value(e, t, &details->now, MAX_VALUE, &its.now);
   if (details->where != NULL)
-    where = text_of(e, t, details->where, details->where_len, MAX_KEY);
+    its.where = text_of(e, t, details->where, details->where_len, MAX_KEY);
   if (!details->same_time) t->latest = time_of(e, t);
-  event = add_at_once(e, t, MWI_TRACE_INSTANT, thread, place);
-  event->has = MWI_ARGS_CHANGE;
-  event->object = object;
-  event->where = where;
-  event->key_type = key_type;
-  event->old_type = old_type;
-  event->now_type = now_type;
-  event->u.key = content;
-  event->old = old;
-  event->now = now;
-  event->guards = limited(details->guards);
-  own_text(e, event, details->context, details->context_len);
+  its.kind = MWI_TRACE_INSTANT;
+  its.has = MWI_ARGS_CHANGE;
+  its.thread = thread;
+  its.name = place;
+  its.time = t->latest;
+  its.guards = limited(details->guards);
+  own_text(e, &its, details->context, details->context_len);
+  *next_place(e, t) = its;
   return t->base + t->n;
 }
 

@@ -451,9 +451,8 @@ static void speed_begin_file(writer *w) {
 /* Returns the time of the last event of a thread, or of the last end. */
 static int64_t end_of_thread(writer *w, const lane *th) {
   int64_t end = end_of(w, w->n);
-  if (th->last == NOBODY) return end;
-  return (event_at(w, th->last)->time > end) ? event_at(w, th->last)->time
-                                             : end;
+  int64_t last = (th->last == NOBODY) ? end : event_at(w, th->last)->time;
+  return (last > end) ? last : end;
 }
 
 static void speed_begin_thread(writer *w, uint32_t i) {

@@ -7,16 +7,16 @@
 
 return {
   rooms = {
-    { "moonwatch.h", 1200, 1440, "engine/moonwatch.h" },
-    { "base", 1000, 1242, "engine/engine%.", "engine/pool%.",
+    { "moonwatch.h", 1200, 1326, "engine/moonwatch.h" },
+    { "base", 1000, 1238, "engine/engine%.", "engine/pool%.",
       "engine/table%.", "engine/identity%.", "engine/clock%.", "engine/one%." },
     { "watch", 1150, 1315, "engine/watch%." },
     { "graph", 1300, 2241, "engine/tree%.", "engine/outline%.",
       "engine/age%." },
-    { "journal, reader", 1500, 1737, "engine/journal%.", "engine/reader%." },
+    { "journal, reader", 1500, 1734, "engine/journal%.", "engine/reader%." },
     { "names, trace, json", 1900, 2037, "engine/hierarchy%.", "engine/trace%.",
       "engine/trace_file%.", "engine/json%." },
-    { "check, dump", 800, 1230, "engine/check%.", "engine/dump%." },
+    { "check, dump", 800, 1172, "engine/check%.", "engine/dump%." },
     { "bind/base: weakmap, host", 700, 700, "bind/base/weakmap%.",
       "bind/base/host%." },
     { "bind/base: later, state", 700, 823, "bind/base/later%.",

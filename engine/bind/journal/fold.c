@@ -70,11 +70,12 @@ static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
 
 void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place, size_t n,
                     int by_object) {
-  uint64_t *room = f->few_room;
+  uint64_t *room;
   f->place = place;
   f->by_object = by_object;
   f->n = 0;
   f->fields = f->few;
+  room = f->few_room;
   if (n > MWI_FEW) {
     size_t size = mwi_table_room((uint32_t)n);
     room = (uint64_t *)lua_newuserdatauv(L, size + n * sizeof(mwb_folded), 0);

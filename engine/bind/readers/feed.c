@@ -263,9 +263,9 @@ static int is_unwanted(const looking *w, const mw_entry *entry) {
 /* Returns the record of an entry's field, a new one if there is none. */
 static record *record_of(looking *w, uint32_t i) {
   const mw_entry *entries = w->look->entries;
-  uint32_t hash = hash_of(&entries[i]), n;
   mwi_search at;
-  n = mwi_table_first(&w->table, hash, &at);
+  uint32_t hash = hash_of(&entries[i]),
+           n = mwi_table_first(&w->table, hash, &at);
   while (n != 0 &&
          !is_same_field(w, &entries[i], &entries[w->records[n - 1].last]))
     n = mwi_table_next(&w->table, &at);

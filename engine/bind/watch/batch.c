@@ -14,9 +14,9 @@
 **
 ** A field that is written has a row, whether a watch waits or not: a watch that
 ** begins within the batch is told the value from before the batch.  Rows, which
-** count from 1, are found by a table.  The array MWB_OPENED finds the userdata of
-** a batch by the batch's number, and keeps no batch alive: the collector ends a
-** batch that is lost.
+** count from 1, are found by a table.  The array MWB_OPENED finds the userdata
+** of a batch by the batch's number, and keeps no batch alive: the collector
+** ends a batch that is lost.
 */
 #include "../base/base.h"
 
