@@ -26,8 +26,7 @@ enum {
   MWB_USES,                 /* string -> how often the engine refers to it */
   MWB_QUESTIONS,            /* the policy's functions: see policy.c */
   MWB_LATER,                /* calls and writes that wait: see later.c, */
-  MWB_LATE,      /* and an error that the library's next call raises */
-  MWB_TOUCHMADE, /* the function that reports writes of C: see host.c */
+  MWB_LATE, /* and an error that the library's next call raises */
   MWB_BASE_END
 };
 
@@ -61,12 +60,12 @@ struct mwb_base_state {
 /* clang-format off */
 #define MWB_PUBLIC(each) \
   each(ours) each(keys) each(identity) each(clock) each(weakmap) each(guard) \
-  each(shadow) each(watch) each(batch) each(touch) each(host) each(plain) \
+  each(shadow) each(watch) each(batch) each(touch) each(plain) \
   each(trace) each(timed) each(lanes) each(origins) each(memory)
 
 #define MWB_PRIVATE(each) \
   each(classes) each(boxes) each(views) each(policy) each(calls) each(cell) \
-  each(coroutines) each(later) each(entries) each(effects) each(rollback) \
+  each(coroutines) each(later) each(entries) each(effects) \
   each(fold) each(replay) each(transaction) each(interception) each(reads) \
   each(userdata) each(state) each(tree) each(hierarchy) each(apply) \
   each(bytes) each(snapshots) each(restores) each(timers) each(tracing) \

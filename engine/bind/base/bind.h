@@ -57,6 +57,7 @@ enum {
   MWB_EPHEMERON, /* the metatable of tables with weak keys */
   MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
+  MWB_CALLED,    /* the function that calls another one in C: `mwb_call` */
   MWB_SHARED
 };
 
@@ -205,6 +206,13 @@ void mwb_set_funcs(lua_State *L, const luaL_Reg *list);
 
 /* Pushes a function with the two upvalues; the running code needs none. */
 void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f);
+
+/* Like lua_call and lua_pcall, of a function that gets the two upvalues: calls
+** it without memory for the function itself. */
+void mwb_call(lua_State *L, const mwb_state *s, lua_CFunction f, int n,
+              int results);
+int mwb_pcall(lua_State *L, const mwb_state *s, lua_CFunction f, int n,
+              int results);
 
 /* The type's name of the value at `index`, for a message.  May push. */
 const char *mwb_type_name(lua_State *L, int index);

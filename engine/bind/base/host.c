@@ -269,20 +269,12 @@ void mw_lua_touch(lua_State *L, int index, int key, int kind) {
   key = lua_absindex(L, key);
   if (kind != MW_UPDATE && kind != MW_DELETE) lua_pushnil(L);
   if (is_store(kind) && lua_istable(L, index)) unmake(L, index, key);
-  mwb_push(L, s, MWB_TOUCHMADE);
-  lua_insert(L, -2);
   lua_pushvalue(L, index);
   lua_insert(L, -2);
   lua_pushvalue(L, key);
   lua_insert(L, -2);
   lua_pushinteger(L, kind);
-  lua_call(L, 4, 0);
-}
-
-void mwb_open_host(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mwb_push_function(L, s, touch_made);
-  mwb_keep(L, s, MWB_TOUCHMADE);
+  mwb_call(L, s, touch_made, 4, 0);
 }
 
 /* }====================================================== */

@@ -238,6 +238,34 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
   lua_pushcclosure(L, f, 2);
 }
 
+/* called(..., function in C) -> results of the function */
+static int called(lua_State *L) {
+  lua_CFunction f = (lua_CFunction)(uintptr_t)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return f(L);
+}
+
+/* Puts MWB_CALLED below the top `n` values, which are its arguments, and the
+** function above. */
+static void prepare_call(lua_State *L, const mwb_state *s, lua_CFunction f,
+                         int n) {
+  mwb_push(L, s, MWB_CALLED);
+  lua_insert(L, -(n + 1));
+  lua_pushlightuserdata(L, (void *)(uintptr_t)f);
+}
+
+void mwb_call(lua_State *L, const mwb_state *s, lua_CFunction f, int n,
+              int results) {
+  prepare_call(L, s, f, n);
+  lua_call(L, n + 1, results);
+}
+
+int mwb_pcall(lua_State *L, const mwb_state *s, lua_CFunction f, int n,
+              int results) {
+  prepare_call(L, s, f, n);
+  return lua_pcall(L, n + 1, results, 0);
+}
+
 /* end_waiting(state) */
 static int end_waiting(lua_State *L) {
   mwb_end_waiting(L, (mwb_state *)lua_touserdata(L, 1));
@@ -382,6 +410,8 @@ static int build(lua_State *L) {
   lua_rawget(L, -2);
   s->next = lua_tocfunction(L, -1);
   lua_pop(L, 2);
+  mwb_push_function(L, s, called);
+  mwb_keep(L, s, MWB_CALLED);
 #define OPEN(file) mwb_open_##file(L);
   MWB_PUBLIC(OPEN)
   lua_newtable(L);

@@ -289,15 +289,13 @@ static int ask_one(lua_State *L) {
 ** them.  Another value goes to INSTEAD. */
 static void ask_about(lua_State *L, mwb_state *s, const progress *p, int kind) {
   int value = lua_gettop(L), back = p->way & MWB_BACK;
-  mwb_push_function(L, s, ask_one);
-  lua_insert(L, value - 2);
-  lua_pushvalue(L, value + 1);
-  lua_insert(L, value - 2); /* below the function, for the comparison */
+  lua_pushvalue(L, value);
+  lua_insert(L, value - 2); /* for the comparison */
   lua_pushinteger(L, kind);
   lua_pushinteger(L, (kind == MW_METATABLE) ? kind
                      : back                 ? MW_ROLLBACK
                                             : MW_APPLY);
-  lua_call(L, 5, 1);
+  mwb_call(L, s, ask_one, 5, 1);
   if (!mwb_is_same(L, -1, -2)) {
     if (!lua_istable(L, INSTEAD)) {
       lua_newtable(L);
@@ -437,10 +435,9 @@ static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
   progress p = {0, way};
   int status, i;
   lua_settop(L, PROBLEM);
-  mwb_push_function(L, s, f);
   for (i = FROM; i <= INSTEAD; i++) lua_pushvalue(L, i);
   lua_pushlightuserdata(L, &p);
-  status = lua_pcall(L, 4, 1, 0);
+  status = mwb_pcall(L, s, f, 4, 1);
   s->journal->given = given;
   if (status == LUA_OK) return;
   if (lua_istable(L, PROBLEM)) {

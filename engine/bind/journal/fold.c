@@ -168,11 +168,10 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
     lua_rawget(L, CONTENTS);
     return;
   }
-  mwb_push_function(L, s, actual);
   lua_pushvalue(L, ITS_OBJECT);
   mwb_unpack(L, p->values, entry, MW_KEY);
   lua_pushinteger(L, entry->kind);
-  lua_call(L, 3, 1);
+  mwb_call(L, s, actual, 3, 1);
   *p = mwb_find_entries(L, EFFECTS); /* a write has moved them, perhaps */
   lua_replace(L, PLACE);
   p->values = PLACE;

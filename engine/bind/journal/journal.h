@@ -16,21 +16,15 @@ enum {
   MWB_BEGUN,                       /* a transaction, */
   MWB_EFFECTS,                     /* effects, */
   MWB_ORIGIN,                      /* and an origin */
-  MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
-  MWB_PREPARE, /* the Lua functions that read a transaction's options, */
-  MWB_SCOPES,  /* and that trace it */
-  MWB_TAKEN,   /* the function that keeps what is taken back */
-  MWB_REWIND,  /* functions that must exist before memory runs out */
-  MWB_TELLUNDONE,
-  MWB_FIELD,
-  MWB_HAND,
-  MWB_WRITEONE,
-  MWB_COMMIT,
-  MWB_TAKEBACK,
-  MWB_PAGES,   /* number of a page -> values of delivered entries, */
-  MWB_CONTEXT, /* the context of a write now, */
-  MWB_PATHS,   /* the function that returns the paths of hierarchies, */
-  MWB_SITES,   /* and the texts of the places in `sites` */
+  MWB_RECORDS,  /* coroutine -> its record, weakly held: see coroutine.c */
+  MWB_PREPARE,  /* the Lua functions that read a transaction's options, */
+  MWB_SCOPES,   /* and that trace it */
+  MWB_TAKEN,    /* the function that keeps what is taken back, */
+  MWB_WRITEONE, /* and the one that makes a write: see apply.c */
+  MWB_PAGES,    /* number of a page -> values of delivered entries, */
+  MWB_CONTEXT,  /* the context of a write now, */
+  MWB_PATHS,    /* the function that returns the paths of hierarchies, */
+  MWB_SITES,    /* and the texts of the places in `sites` */
   MWB_JOURNAL_END
 };
 

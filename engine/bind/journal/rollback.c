@@ -130,10 +130,9 @@ static int rewind_writes(lua_State *L) {
 /* Gives all objects their old values, and pushes the first error, or nil. */
 static void restore_writes(lua_State *L, mwb_state *s, mw_owner owner) {
   int status;
-  mwb_push(L, s, MWB_REWIND);
   lua_pushinteger(L, (lua_Integer)owner);
   s->journal->restoring++;
-  status = lua_pcall(L, 1, 1, 0);
+  status = mwb_pcall(L, s, rewind_writes, 1, 1);
   s->journal->restoring--;
   if (status != LUA_OK) lua_error(L);
 }
@@ -167,11 +166,10 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
     key->u = entry->value[MW_KEY];
     return MW_OK;
   }
-  mwb_push(L, s, MWB_FIELD);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_pushlightuserdata(L, (void *)(uintptr_t)entry);
   lua_pushlightuserdata(L, key);
-  status = lua_pcall(L, 3, 0, 0);
+  status = mwb_pcall(L, s, push_field, 3, 0);
   if (status != LUA_OK) lua_pop(L, 1);
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
@@ -212,11 +210,10 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = *(lua_State **)host;
   int status;
-  mwb_push(L, s, MWB_HAND);
   lua_pushlightuserdata(L, entry);
   lua_pushlightuserdata(L, mwb_coroutine_of(s, owner));
   lua_pushlightuserdata(L, mwb_coroutine_of(s, parent));
-  status = lua_pcall(L, 3, 0, 0);
+  status = mwb_pcall(L, s, move_values, 3, 0);
   if (status != LUA_OK) lua_pop(L, 1);
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
@@ -252,6 +249,7 @@ static int is_unheard(lua_State *L, mwb_state *s, const mwb_place *p,
                       const mw_entry *entry, const mwi_object *r) {
   mw_value key;
   if (r->was_watched || mwb_tracing(s)) return 0;
+  if (s->engine->watch.deep == 0) return 1;
   mwb_unpack(L, p->values, entry, MW_KEY);
   key = mwb_key(L, s, lua_gettop(L));
   lua_pop(L, 1);
@@ -361,32 +359,15 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
     const mwb_folded *at = &heard->fields[i];
     mwb_place p = mwb_find_entries(L, fx); /* a guard may have moved them */
     const mw_entry *last = &p.entries[at->last - 1];
-    mwb_push(L, s, MWB_TELLUNDONE);
     if (mwb_alive(L, s, last->obj)) {
       mwb_unpack(L, p.values, last, MW_KEY);
       mwb_unpack(L, p.values, last, MW_NOW);
       lua_pushinteger(L, last->kind);
       lua_pushinteger(L, (numbers != NULL) ? numbers[at->first - 1] : 0);
-      if (lua_pcall(L, 5, 0, 0) != LUA_OK && lua_isnil(L, error))
+      if (mwb_pcall(L, s, tell_undone, 5, 0) != LUA_OK && lua_isnil(L, error))
         lua_replace(L, error);
     }
     lua_settop(L, top);
-  }
-}
-
-void mwb_open_rollback(lua_State *L) {
-  static const struct {
-    int value;
-    lua_CFunction f;
-  } prepared[] = {{MWB_REWIND, rewind_writes},
-                  {MWB_TELLUNDONE, tell_undone},
-                  {MWB_FIELD, push_field},
-                  {MWB_HAND, move_values}};
-  mwb_state *s = mwb_state_of(L);
-  size_t i;
-  for (i = 0; i < sizeof(prepared) / sizeof(prepared[0]); i++) {
-    mwb_push_function(L, s, prepared[i].f);
-    mwb_keep(L, s, prepared[i].value);
   }
 }
 

@@ -236,9 +236,7 @@ static int begin_parts(lua_State *L) {
 ** comes before the transaction is open, or ends it. */
 static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
   int i, parts = options != 0 || (s->trace->sources & MWB_TRANSACTIONS) != 0;
-  mw_owner owner;
-  if (parts) mwb_push_function(L, s, begin_parts);
-  owner = open_owner(L, s);
+  mw_owner owner = open_owner(L, s);
   if (!parts) return owner;
   lua_pushinteger(L, (lua_Integer)owner);
   for (i = 0; i < N_OPTIONS; i++) {
@@ -247,7 +245,7 @@ static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
     else
       lua_pushnil(L);
   }
-  if (lua_pcall(L, 1 + N_OPTIONS, 0, 0) == LUA_OK) return owner;
+  if (mwb_pcall(L, s, begin_parts, 1 + N_OPTIONS, 0) == LUA_OK) return owner;
   forget(L, s, owner);
   lua_error(L);
   return 0;
@@ -445,10 +443,9 @@ static int take_back_protected(lua_State *L) {
 ** Raises if there is no memory; then the transaction is lost, and the next call
 ** tries again. */
 static void end_by_rollback(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_push(L, s, MWB_TAKEBACK);
   lua_pushinteger(L, (lua_Integer)owner);
   transaction_of(s, owner)->ending = 1;
-  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  if (mwb_pcall(L, s, take_back_protected, 1, 1) == LUA_OK) return;
   transaction_of(s, owner)->ending = 0;
   transaction_of(s, owner)->lost = 1;
   mwb_wait(s);
@@ -560,11 +557,10 @@ static int is_gone(lua_State *L, const mwb_state *s, handle *h) {
 static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int bare) {
   uint64_t order = transaction_of(s, owner)->order;
   int status;
-  mwb_push(L, s, MWB_COMMIT);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_pushboolean(L, bare);
   transaction_of(s, owner)->ending = 1;
-  status = lua_pcall(L, 2, 1, 0);
+  status = mwb_pcall(L, s, commit, 2, 1);
   if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
   return status;
 }
@@ -881,10 +877,6 @@ void mwb_open_transaction(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   s->journal->begun_meta =
       mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
-  mwb_push_function(L, s, commit);
-  mwb_keep(L, s, MWB_COMMIT);
-  mwb_push_function(L, s, take_back_protected);
-  mwb_keep(L, s, MWB_TAKEBACK);
   mwb_set_funcs(L, functions);
 }
 

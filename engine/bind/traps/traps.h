@@ -13,12 +13,11 @@
 
 enum {
   MWB_NOCLASS = MWB_TRAPS_VALUES, /* what objects without a class show */
-  MWB_HERITAGES,   /* `__index` of classes -> the heritage with it */
-  MWB_FUNCTIONS,   /* userdata -> its function guards, */
-  MWB_TRAPS,       /* class of userdata -> its trap, */
-  MWB_PREPAREKEPT, /* a function that must exist before memory runs out */
-  MWB_NOTE,        /* the function that notes reads */
-  MWB_RESTING,     /* tables whose reads are not noted, weakly held */
+  MWB_HERITAGES, /* `__index` of classes -> the heritage with it */
+  MWB_FUNCTIONS, /* userdata -> its function guards, */
+  MWB_TRAPS,     /* class of userdata -> its trap, */
+  MWB_NOTE,      /* the function that notes reads */
+  MWB_RESTING,   /* tables whose reads are not noted, weakly held */
   MWB_TRAPS_END
 };
 

@@ -81,13 +81,12 @@ static int prepare_kept(lua_State *L) {
 static int prepare_again(lua_State *L, mwb_state *s, mwb_entry *entry) {
   mwb_entry former = *entry;
   int value = lua_gettop(L), status;
-  mwb_push(L, s, MWB_PREPAREKEPT);
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, value);
   lua_pushlightuserdata(L, entry);
   lua_pushvalue(L, OLD);
-  status = lua_pcall(L, 5, 0, 0);
+  status = mwb_pcall(L, s, prepare_kept, 5, 0);
   if (status != LUA_OK) *entry = former;
   return status;
 }
@@ -416,9 +415,6 @@ void mwb_open_userdata(lua_State *L) {
                                        {"state", state},
                                        {"set_state", set_state},
                                        {NULL, NULL}};
-  mwb_state *s = mwb_state_of(L);
-  mwb_push_function(L, s, prepare_kept);
-  mwb_keep(L, s, MWB_PREPAREKEPT);
   mwb_new_ephemeron(L, MWB_TRAPS);
   mwb_set_funcs(L, functions);
 }
