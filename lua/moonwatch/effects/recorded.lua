@@ -379,8 +379,7 @@ local function choose_list(self, known, on_conflict, instead, level)
   return nil, instead
 end
 
--- Makes the writes.  Returns the first error of a guard in a table, or nil; the
--- number of an entry that fails becomes `at` of `progress`.
+-- Makes the writes, where more is to be done in their transaction.
 local function go(fx, by, instead, progress, begin)
   if begin then begin() end
   if by > 0 then mark(fx, nil) end
@@ -402,8 +401,9 @@ function recorded.travel(self, by, on_conflict, level, run, mark_of, label,
   end
   if message then return nil, message, its end
   local progress = {}
-  local ok, fx, problem = run(mark_of, label, go, self, by, its, progress,
-    begin)
+  local ok, fx, problem = run(mark_of, label,
+    (begin or taken_back[self]) and go or private.store, self, by, its,
+    progress, begin)
   if ok then return fx, problem end
   return nil, tostring(fx), progress.at and entry_at(self, progress.at)
 end
