@@ -530,13 +530,18 @@ static handle *to_handle(lua_State *L, const mwb_state *s) {
   return (handle *)lua_touserdata(L, 1);
 }
 
-static handle *self(lua_State *L, const mwb_state *s, const char *name) {
+static handle *check_handle(lua_State *L, const mwb_state *s,
+                            const char *name) {
   handle *h = to_handle(L, s);
-  if (h == NULL) {
+  if (h == NULL)
     luaL_error(L, "calling '%s' on bad self (transaction expected, got %s)",
                name, mwb_type_name(L, 1));
-    return NULL;
-  }
+  return h;
+}
+
+/* Likewise, of a method that ends the transaction. */
+static handle *self(lua_State *L, const mwb_state *s, const char *name) {
+  handle *h = check_handle(L, s, name);
   if (h->ended)
     luaL_error(L, "calling '%s' on a transaction that has ended", name);
   if (is_open(s, h->owner, h->order) && transaction_of(s, h->owner)->ending)
@@ -603,12 +608,7 @@ static int rollback_method(lua_State *L) {
 
 static int is_open_method(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  const handle *h = to_handle(L, s);
-  if (h == NULL)
-    return luaL_error(L,
-                      "calling 'is_open' on bad self (transaction expected, "
-                      "got %s)",
-                      mwb_type_name(L, 1));
+  const handle *h = check_handle(L, s, "is_open");
   lua_pushboolean(L, is_open(s, h->owner, h->order));
   return 1;
 }

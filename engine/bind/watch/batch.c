@@ -9,8 +9,7 @@
 ** A batch is a userdata, and belongs to the coroutine that began the batch.  A
 ** write belongs to a batch as it does to a transaction: see coroutine.c.  The
 ** batch that would own a write when another begins is the outer batch of the
-** other, which is in its list of inner batches.  Only outermost batches have
-** rows.
+** other.  Only outermost batches have rows.
 **
 ** A field that is written has a row, whether a watch waits or not: a watch that
 ** begins within the batch is told the value from before the batch.  Rows, which
@@ -38,11 +37,10 @@ struct mwb_batch {
   mwb_state *state;
   mwb_coroutine *of; /* while the batch is open */
   lua_Integer number;
-  uint64_t order;         /* of the begin */
-  mwb_batch *before;      /* open, of the same coroutine */
-  mwb_batch *outer;       /* open; NULL: this batch is the outermost */
-  mwb_batch *inner;       /* the first of those with this one as outer batch, */
-  mwb_batch *next, *prev; /* and the others in that list */
+  uint64_t order;    /* of the begin */
+  mwb_batch *before; /* open, of the same coroutine */
+  mwb_batch *outer;  /* open; NULL: this batch is the outermost */
+  uint32_t inner;    /* how many open ones have this one as outer batch */
   mw_batch_row *rows;
   mwi_table table; /* of the rows, in memory behind them */
   uint32_t n, size;
@@ -348,21 +346,17 @@ static int deliver(lua_State *L) {
   return lua_error(L);
 }
 
-static void enter_outer(mwb_batch *b, mwb_batch *outer) {
-  b->outer = outer;
-  b->prev = b->next = NULL;
-  if (outer == NULL) return;
-  b->next = outer->inner;
-  if (b->next != NULL) b->next->prev = b;
-  outer->inner = b;
-}
-
-static void leave_outer(mwb_batch *b) {
-  if (b->next != NULL) b->next->prev = b->prev;
-  if (b->prev != NULL)
-    b->prev->next = b->next;
-  else if (b->outer != NULL)
-    b->outer->inner = b->next;
+/* The batches inside a batch that ends before them get its outer batch. */
+static void hand_inner(const mwb_state *s, mwb_batch *b) {
+  const mwb_coroutine *t = s->journal->coroutines;
+  mwb_batch *its;
+  for (; t != NULL && b->inner > 0; t = t->next)
+    for (its = t->batch; its != NULL; its = its->before) {
+      if (its->outer != b) continue;
+      its->outer = b->outer;
+      b->inner--;
+      if (b->outer != NULL) b->outer->inner++;
+    }
 }
 
 /* Takes a batch from its coroutine, and from between its outer batch and its
@@ -373,12 +367,8 @@ static void close_batch(lua_State *L, mwb_state *s, mwb_batch *b) {
   while (*at != b) at = &(*at)->before;
   *at = b->before;
   t->batched = (t->batch == NULL) ? 0 : t->batch->order;
-  leave_outer(b);
-  while (b->inner != NULL) {
-    mwb_batch *inner = b->inner;
-    leave_outer(inner);
-    enter_outer(inner, b->outer);
-  }
+  if (b->outer != NULL) b->outer->inner--;
+  hand_inner(s, b);
   b->open = 0;
   b->of = NULL;
   s->watch->batches--;
@@ -466,7 +456,8 @@ static void begin_batch(lua_State *L, mwb_state *s) {
   mwb_coroutine *t = mwb_need_coroutine(L, s);
   lua_pushthread(L);
   lua_setiuservalue(L, -2, OWNER);
-  enter_outer(b, owner_of(L, s));
+  b->outer = owner_of(L, s);
+  if (b->outer != NULL) b->outer->inner++;
   mwb_link_coroutine(s, t);
   b->of = t;
   b->order = t->batched = ++s->journal->orders;
@@ -478,14 +469,9 @@ static void begin_batch(lua_State *L, mwb_state *s) {
   mwb_need(s, MWB_BATCHES, 1);
 }
 
-static mwb_batch *self(lua_State *L, const char *name) {
-  return (mwb_batch *)mwb_check_self(L, mwb_state_of(L), name, MWB_BATCH,
-                                     "batch");
-}
-
 static int close_method(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  self(L, "close");
+  mwb_check_self(L, s, "close", MWB_BATCH, "batch");
   lua_settop(L, 1);
   if (mwb_put_off(L, s)) return 0;
   mwb_enter(L);
@@ -523,7 +509,6 @@ void mwb_end_lost_batches(lua_State *L, mwb_state *s) {
 static int close_meta(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int failed = !lua_isnoneornil(L, 2);
-  self(L, "__close");
   lua_settop(L, 1);
   if (mwb_put_off(L, s)) return 0;
   return (end_batch(L, 1) == LUA_OK || failed) ? 0 : lua_error(L);
