@@ -24,8 +24,8 @@
 ** Restoring
 ** ======================================================= */
 
-/* The stack of `rewind_writes`: the owner, the first error, the shadow of `last`,
-** and what the entries hold. */
+/* The stack of `rewind_writes`: the owner, the first error, the shadow of
+** `last`, and what the entries hold. */
 enum { OWNER = 1, FIRST_ERROR, LAST_SHADOW, HELD };
 
 typedef struct undo {
