@@ -280,6 +280,17 @@ describe("a snapshot while transactions are open", function()
     assert.same({ list = { 1, 2, 3 }, new = { { n = 3 } } }, copy)
   end)
 
+  it("has what was put raw into an object that they have written", function()
+    local world = mw.track { n = 1 }
+    rawset(world, "raw", 5)
+    local before, hash, tx = mw.snapshot(world), mw.hash(world), mw.begin()
+    world.n = 2
+    assert.equal(before, (mw.snapshot(world)))
+    assert.equal(hash, mw.hash(world))
+    tx:rollback()
+    assert.equal(before, (mw.snapshot(world)))
+  end)
+
   it("has the class and the state of a userdata from before", function()
     local One, Two = class "snapshot.One", class "snapshot.Two"
     local unit = setmetatable({}, One)

@@ -470,6 +470,16 @@ describe("a policy file", function()
       shared[1] = 0
       root.more = {} -- another scan
       assert.is_true(shared[1] > 0)
+      local feed = mw.feed { root = root }
+      for i = 51, 100 do root[i] = { {} } end
+      for _, ask in ipairs { mw.snapshot, mw.hash,
+        function() feed:changes() end } do
+        local before = shared[1]
+        ask(root)
+        local asked = shared[1] - before
+        assert.is_true(asked > 0 and asked <= 4, asked)
+      end
+      feed:close()
       mw.untrack(root)
     end, { shared = shared })
   end)
