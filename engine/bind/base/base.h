@@ -366,12 +366,12 @@ int mwb_may_enter(lua_State *L, mwb_state *s, int parent, mwb_classes *walk);
 /* Adds all classes below the table at `root` to the table at `found`. */
 void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found);
 
-/* Pushes the fields of the state of the table at `object`: a table, which is only
-** to be read, and the set of the keys in it that the policy ignores, or nil.
-** With `all`, they are those of the whole state, else those whose writes are
-** told of, without what was put raw into the object.  `before` is the index of
-** what objects were before the open transactions (see delivered.c), or 0: the
-** fields are as they are now. */
+/* Pushes the fields of the state of the table at `object`: a table, which is
+** only to be read, and the set of the keys in it that the policy ignores, or
+** nil.  With `all`, they are those of the whole state, else those whose writes
+** are told of, without what was put raw into the object.  `before` is the index
+** of what objects were before the open transactions (see delivered.c), or 0:
+** the fields are as they are now. */
 void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
                      int all);
 

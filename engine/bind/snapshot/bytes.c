@@ -372,8 +372,8 @@ static int read_count(lua_State *L) {
   return push_position(&in);
 }
 
-/* read_value(bytes, i, objects) -> a value, and the position after it; `objects`
-** has those with numbers */
+/* read_value(bytes, i, objects) -> a value, and the position after it;
+** `objects` has those with numbers */
 static int read_value(lua_State *L) {
   mwb_input in;
   mwb_item item;

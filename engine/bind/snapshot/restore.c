@@ -163,8 +163,8 @@ static void push_value(reader *r) {
   push_item(r, &item);
 }
 
-/* The fields of the table whose item is read, behind the class: those of a list,
-** then pairs. */
+/* The fields of the table whose item is read, behind the class: those of a
+** list, then pairs. */
 typedef struct fields {
   uint64_t i, list; /* elements */
   uint64_t n, pairs;

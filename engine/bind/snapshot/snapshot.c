@@ -437,8 +437,8 @@ static int is_state(writer *w) {
   return yes;
 }
 
-/* Is the field of VALUES one of those that are written now?  One whose key is an
-** object is put off. */
+/* Is the field of VALUES one of those that are written now?  One whose key is
+** an object is put off. */
 static int is_now(writer *w, lua_Integer at) {
   lua_State *L = w->L;
   int type, yes;
@@ -523,8 +523,8 @@ static void put_fields(writer *w) {
 
 /* }====================================================== */
 
-/* Pushes the name of the current object's class, and of a userdata the state; or
-** nil for a table without a class. */
+/* Pushes the name of the current object's class, and of a userdata the state;
+** or nil for a table without a class. */
 static void push_class_name(writer *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L), is_table = lua_istable(L, CURRENT);
@@ -679,8 +679,8 @@ static uint64_t hash_bytes(const unsigned char *p, size_t len) {
   return mix(h, mwb_get_fixed(p, (int)len));
 }
 
-/* write(root, describe, descend, names, hashes, classes, way) -> bytes, or their
-** hash */
+/* write(root, describe, descend, names, hashes, classes, way) -> bytes, or
+** their hash */
 static int write(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   unsigned char *bytes;

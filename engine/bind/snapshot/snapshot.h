@@ -43,8 +43,8 @@ static inline void mwb_put_byte(mwb_output *o, int byte) {
 }
 void mwb_put_count(mwb_output *o, uint64_t n);
 
-/* Puts the value at `index`; returns 0 if the bytes can have none such, or it is
-** an object. */
+/* Puts the value at `index`; returns 0 if the bytes can have none such, or it
+** is an object. */
 int mwb_put_value(mwb_output *o, int index);
 void mwb_put_string(mwb_output *o, int index);
 void mwb_put_object(mwb_output *o, uint64_t number);
