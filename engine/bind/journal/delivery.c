@@ -128,8 +128,8 @@ static int has_scopes(lua_State *of, mwb_state *s) {
   return n > 0;
 }
 
-/* Replaces the names below the top, and the orders of their entering on the top,
-** by the names with those of mw.timed in between. */
+/* Replaces names, and the orders of their entering above, by the names with
+** those of mw.timed in between. */
 static void add_timed(lua_State *L, const mwb_scope *timed) {
   int orders = lua_gettop(L);
   lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, orders), to = 0;
@@ -285,12 +285,9 @@ static void add_transaction(lua_State *L, mwb_state *s, mw_owner owner) {
 ** Delivery
 ** ======================================================= */
 
-void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
-                  mw_entry *entry) {
-  mw_content *key = &entry->value[MW_KEY];
+uint32_t mwb_hash_key(lua_State *L, const mwb_state *s, int index) {
   uint64_t hash;
   size_t len;
-  if (entry->type[MW_KEY] != MW_TOTHER) return;
   if (lua_type(L, index) == LUA_TSTRING) {
     const char *text = lua_tolstring(L, index, &len);
     hash = (uint64_t)(uintptr_t)text; /* a short string has one address */
@@ -300,8 +297,7 @@ void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
   } else {
     hash = (uint64_t)(uintptr_t)lua_topointer(L, index);
   }
-  hash = (hash >> 4) ^ (hash << 16);
-  key->i = (int64_t)((hash << 32) | (uint32_t)key->i);
+  return (uint32_t)((hash >> 4) ^ (hash << 16));
 }
 
 /* What `take_values` takes. */

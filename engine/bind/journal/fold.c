@@ -29,14 +29,14 @@
 
 static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
                          const mw_entry *entry) {
-  mw_entry marked = *entry;
+  uint32_t hash;
   if (!mwi_is_of_field(entry->kind)) return 0;
   if (entry->type[MW_KEY] != MW_TOTHER)
     return (uint64_t)entry->value[MW_KEY].i + 1;
   mwb_unpack(L, p->values, entry, MW_KEY);
-  mwb_mark_key(L, s, lua_gettop(L), &marked);
+  hash = mwb_hash_key(L, s, lua_gettop(L));
   lua_pop(L, 1);
-  return ((uint64_t)marked.value[MW_KEY].i >> 32) + 1;
+  return (uint64_t)hash + 1;
 }
 
 static uint32_t hash_field(mw_handle obj, uint64_t key) {

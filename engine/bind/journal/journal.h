@@ -78,7 +78,7 @@ typedef struct mwb_taken {
   uint32_t to, number;    /* in those of the page */
 } mwb_taken;
 
-/* A coroutine that has begun transactions, batches or origins: see coroutine.c. */
+/* A coroutine that has begun transactions, batches or origins. */
 struct mwb_coroutine {
   mwb_held held; /* what the entries of the coroutine's transactions hold */
   mwb_state *s;
@@ -309,9 +309,9 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
 int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host);
 
-/* In the functions below, `values` is the index of a table of held values, or of
-** effects that have the values themselves.  Who adds values names the table by
-** `held` and `table`: the latter is the index of the effects that own the
+/* In the functions below, `values` is the index of a table of held values, or
+** of effects that have the values themselves.  Who adds values names the table
+** by `held` and `table`: the latter is the index of the effects that own the
 ** table, and not used for the values of a coroutine. */
 
 /* Pushes the value with this number; nil for 0. */
@@ -550,9 +550,17 @@ static inline void mwb_hold_in_page(lua_State *L, mwb_state *s, mwb_held *held,
   known->number = mw_slot(h);
 }
 
+/* Returns a hash of a string, or of an object, which is a key. */
+uint32_t mwb_hash_key(lua_State *L, const mwb_state *s, int index);
+
 /* Marks the key of an entry, which is at `index`, so that entries of the same
 ** field are found: see mw_delivery_find. */
-void mwb_mark_key(lua_State *L, const mwb_state *s, int index, mw_entry *entry);
+static inline void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
+                                mw_entry *entry) {
+  int64_t *key = &entry->value[MW_KEY].i;
+  if (entry->type[MW_KEY] != MW_TOTHER) return;
+  *key = (int64_t)((uint64_t)mwb_hash_key(L, s, index) << 32 | (uint32_t)*key);
+}
 
 /* Returns the number of the present context among the held values. */
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);

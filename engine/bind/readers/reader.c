@@ -418,21 +418,15 @@ static int find_entry(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_handle_of(L, s, 1);
   uint64_t seq;
-  mw_entry packed;
   mw_value key;
   lua_settop(L, 2);
   if (h == MW_NONE || lua_isnil(L, 2)) return 0;
-  packed.type[MW_KEY] = MW_TOTHER;
-  packed.value[MW_KEY].i = 0;
-  if (lua_type(L, 2) == LUA_TNUMBER)
-    mwb_pack_number(L, 2, &packed, MW_KEY);
-  else if (lua_type(L, 2) == LUA_TBOOLEAN) {
-    packed.type[MW_KEY] = MW_TBOOLEAN;
-    packed.value[MW_KEY].i = lua_toboolean(L, 2);
+  key = mwb_key(L, s, 2);
+  if (key.type != MW_TBOOLEAN && key.type != MW_TINTEGER &&
+      key.type != MW_TFLOAT) { /* does the page hold such keys? */
+    key.type = MW_TOTHER;
+    key.u.i = (int64_t)((uint64_t)mwb_hash_key(L, s, 2) << 32);
   }
-  mwb_mark_key(L, s, 2, &packed);
-  key.type = packed.type[MW_KEY];
-  key.u = packed.value[MW_KEY];
   luaL_checkstack(L, LUA_MINSTACK, "why");
   seq = mwi_reader_find(s->engine, first_in_page(s),
                         mw_delivery_last(s->engine) + 1, h, &key, has_key, L);

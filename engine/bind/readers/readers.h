@@ -58,8 +58,8 @@ void mwb_push_entry_iterator(lua_State *L, lua_Integer first);
 void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
                     const mw_entry *entry, uint64_t because);
 
-/* Sets the fields of the entry at `at` that the context on the top has, and pops
-** the context. */
+/* Sets the fields of the entry at `at` that the context on the top has, and
+** pops the context. */
 void mwb_set_context(lua_State *L, int at);
 
 /* Returns the place of an entry's page in the user value of a look. */

@@ -94,8 +94,8 @@ static void set_values(mwb_state *s, writer *its, const mw_value *v) {
 
 static const mw_value nothing[VALUES] = {{MW_TNIL, {0}}};
 
-/* Sets the context of a writer to a value that the page at `page` holds; `tables`
-** is the index of MWB_WRITERS. */
+/* Sets the context of a writer to a value that the page at `page` holds;
+** `tables` is the index of MWB_WRITERS. */
 static void set_context(lua_State *L, int tables, uint32_t n, int page,
                         uint32_t context) {
   lua_rawgeti(L, tables, (lua_Integer)(n % TABLES) + 1);
@@ -148,8 +148,8 @@ static mw_value value_of(lua_State *L, mwb_state *s, int page, int type,
   return v;
 }
 
-/* Returns the number of a new writer, 0 without memory, and makes room for it in
-** the table. */
+/* Returns the number of a new writer, 0 without memory, and makes room for it
+** in the table. */
 static uint32_t new_writer(lua_State *L, mwb_state *s, int tables) {
   mwb_writers *w = s->readers->writers;
   writer *list;
