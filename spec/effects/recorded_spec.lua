@@ -20,6 +20,24 @@ local function set(obj, values)
 end
 
 describe("effects", function()
+  it("have the strings that were written, wherever Lua puts these", function()
+    local function long(n) return ("long "):rep(20) .. n end
+    for round = 1, 50 do
+      local obj = mw.track {}
+      local watch = mw.watch(obj, function() end,
+        { key = long(round), once = false })
+      local fx = effects_of(function()
+        obj[long(round)] = 1 -- another string, equal to the key of the watch
+        watch:cancel()
+        collectgarbage()
+        for i = 1, 40 do obj[i] = long(round + 100) end
+      end)
+      for e in fx:entries() do
+        if e.new ~= 1 then assert.equal(long(round + 100), e.new) end
+      end
+    end
+  end)
+
   it("have their entries in the order of the program", function()
     local a, b = mw.track { x = 1 }, mw.track {}
     local fx = effects_of(function()

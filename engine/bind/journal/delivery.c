@@ -319,8 +319,7 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
   mwb_taken *last = &s->journal->taken;
   if (copy->where != 0) {
     mwb_push_value(L, NEWER, copy->where);
-    copy->where =
-        mwb_hold_string(L, s, held, 0, OLDER + 1, lua_tostring(L, OLDER + 1));
+    copy->where = mwb_hold_string(L, s, held, 0, OLDER + 1);
     lua_settop(L, OLDER);
   }
   if (last->from != from->id || last->context != copy->context ||

@@ -401,8 +401,7 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
   set_absent(entry, MW_OLD, MW_INSERT);
   set_absent(entry, MW_NOW, MW_DELETE);
   if (lua_getfield(L, list, "where") == LUA_TSTRING)
-    entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2,
-                                   lua_tostring(L, top + 2));
+    entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2);
   lua_getfield(L, list, "object");
   entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
   if (!is_of_last(fx, fx->n)) mwb_hold_value(L, &fx->held, table, top + 3);

@@ -324,14 +324,15 @@ uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 #define MWB_KEPT 8
 
 /*
-** Returns the number of the string at `index`, whose address is `string`.
-** Programs use a few strings as keys again and again, so recent strings are
-** cached by address.  A string in the cache is held by the table, hence alive,
-** so no other string has its address.
+** Returns the number of the string at `index`.  Programs use a few strings as
+** keys again and again, so recent strings are cached by address.  A string in
+** the cache is held by the table, hence alive, so no other string has its
+** address; the engine's key of a long string is the address of an equal one,
+** which may go before.
 */
 static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
-                                       mwb_held *held, int table, int index,
-                                       const char *string) {
+                                       mwb_held *held, int table, int index) {
+  const char *string = lua_tostring(L, index);
   mwb_known *known = &s->journal->known[((uintptr_t)string >> 4) % 64];
   if (known->string != string || known->id != held->id) {
     known->number = mwb_hold_value(L, held, table, index);
@@ -377,8 +378,7 @@ static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_held *held,
       break;
     case LUA_TSTRING:
       entry->type[part] = MW_TOTHER;
-      value->i =
-          mwb_hold_string(L, s, held, table, index, lua_tostring(L, index));
+      value->i = mwb_hold_string(L, s, held, table, index);
       break;
     default:
       entry->type[part] = MW_TOTHER;

@@ -312,7 +312,7 @@ static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
     const char *text = (const char *)(uintptr_t)key->u.i;
     if (text == NULL || is_private(text)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
-    entry->value[MW_KEY].i = mwb_hold_string(w->L, w->s, held, 0, KEY, text);
+    entry->value[MW_KEY].i = mwb_hold_string(w->L, w->s, held, 0, KEY);
     return 1;
   }
   if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
