@@ -16,9 +16,9 @@
 ** fields cost the write nothing.
 **
 ** Invariants.  A list holds its watches in the order in which they began, so
-** `seq` ascends.  `unkeyed` and `keyed` count the watches that wait, and a bit of
-** `needs` says whether there are any.  While a walk is under way over the lists
-** of an object, a watch that ends stays in its list, marked MWI_ENDED and
+** `seq` ascends.  `unkeyed` and `keyed` count the watches that wait, and a bit
+** of `needs` says whether there are any.  While a walk is under way over the
+** lists of an object, a watch that ends stays in its list, marked MWI_ENDED and
 ** chained from the engine's `ended`, so that a walk can follow `next` whatever
 ** a guard does.  A field exists while there is a watch in its list.  The
 ** watches of a guard that is an object are chained from the guard's record, so

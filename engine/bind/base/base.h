@@ -36,15 +36,14 @@ struct mwb_base_state {
   int is_attached; /* does the program own the engine? */
   lua_Alloc alloc; /* of the Lua state */
   void *ud;
-  const void *library;  /* the table of all functions: see `mwb_check_dot` */
-  const void *map_meta; /* the address of a weak map's metatable */
-  int deserted;         /* may a class have lost its last watched object? */
-  size_t made;          /* objects that became known, and no slice has paid */
-  int queued;           /* is the queue of deaths filled? */
-  int notifying;        /* is an on_death running? */
-  mw_clock marks;       /* a clock whose tags are the dynamic classes */
-  int late;             /* does an error wait for the next call? */
-  int ending;           /* is what waits being ended? */
+  const void *library; /* the table of all functions: see `mwb_check_dot` */
+  int deserted;        /* may a class have lost its last watched object? */
+  size_t made;         /* objects that became known, and no slice has paid */
+  int queued;          /* is the queue of deaths filled? */
+  int notifying;       /* is an on_death running? */
+  mw_clock marks;      /* a clock whose tags are the dynamic classes */
+  int late;            /* does an error wait for the next call? */
+  int ending;          /* is what waits being ended? */
 };
 
 /* }====================================================== */
@@ -104,9 +103,9 @@ void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use);
 
 /* Makes a metatable, with methods under `__index`, and makes the metatable the
-** state's value `value`.  Returns the metatable's address. */
-const void *mwb_new_meta(lua_State *L, int value, const char *type,
-                         const luaL_Reg *meta, const luaL_Reg *methods);
+** state's value `value`. */
+void mwb_new_meta(lua_State *L, int value, const char *type,
+                  const luaL_Reg *meta, const luaL_Reg *methods);
 
 /* }====================================================== */
 

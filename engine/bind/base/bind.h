@@ -71,15 +71,17 @@ typedef struct mwb_trace_state mwb_trace_state;
 typedef struct mwb_box_state mwb_box_state;
 
 typedef struct mwb_state {
-  mw_engine *engine;    /* NULL once the Lua state is being closed */
-  lua_State *service;   /* a thread for the engine's callbacks, without hooks */
-  lua_State *main;      /* the main thread */
-  int at[MWB_VALUES];   /* number in the registry of each value */
-  int pending;          /* does the next call have a slice of work? */
-  unsigned needs;       /* MWB_APPENDS...: work of every write */
-  uint64_t collections; /* number of collections that have ended */
-  size_t short_string;  /* up to this length, Lua interns strings */
-  lua_CFunction next;   /* Lua's own */
+  mw_engine *engine;  /* NULL once the Lua state is being closed */
+  lua_State *service; /* a thread for the engine's callbacks, without hooks */
+  lua_State *main;    /* the main thread */
+  int at[MWB_VALUES]; /* number in the registry of each value */
+  const void *metas[MWB_VALUES]; /* the addresses of those that are classes of
+                                 ** the library: see class.c */
+  int pending;                   /* does the next call have a slice of work? */
+  unsigned needs;                /* MWB_APPENDS...: work of every write */
+  uint64_t collections;          /* number of collections that have ended */
+  size_t short_string;           /* up to this length, Lua interns strings */
+  lua_CFunction next;            /* Lua's own */
   mwb_base_state *base;
   mwb_traps_state *traps;
   mwb_watch_state *watch;

@@ -18,13 +18,12 @@ int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
 }
 
 int mwb_is_of(lua_State *L, const mwb_state *s, int index, int meta) {
-  int is;
+  const void *address;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return 0;
-  mwb_push(L, s, meta);
-  is = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
-  return is;
+  address = lua_topointer(L, -1);
+  lua_pop(L, 1);
+  return address == s->metas[meta];
 }
 
 void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
@@ -100,11 +99,11 @@ void mwb_open_classes(lua_State *L) {
   mwb_set_funcs(L, functions);
 }
 
-const void *mwb_new_meta(lua_State *L, int value, const char *type,
-                         const luaL_Reg *meta, const luaL_Reg *methods) {
-  const void *address;
+void mwb_new_meta(lua_State *L, int value, const char *type,
+                  const luaL_Reg *meta, const luaL_Reg *methods) {
+  mwb_state *s = mwb_state_of(L);
   lua_newtable(L);
-  address = lua_topointer(L, -1);
+  s->metas[value] = lua_topointer(L, -1);
   lua_pushstring(L, type);
   lua_setfield(L, -2, "__name");
   lua_pushboolean(L, 0);
@@ -112,8 +111,7 @@ const void *mwb_new_meta(lua_State *L, int value, const char *type,
   lua_newtable(L);
   mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
-  mwb_seal(L, mwb_state_of(L), -1, NULL);
+  mwb_seal(L, s, -1, NULL);
   mwb_set_funcs(L, meta); /* may replace __index and __newindex */
-  mwb_keep(L, mwb_state_of(L), value);
-  return address;
+  mwb_keep(L, s, value);
 }

@@ -41,12 +41,7 @@ enum { BOX_VALUE = 1, BOX_MAP, BOX_NEXT };
 
 /* Returns the map at 1, on which the method `name` was called, or raises. */
 static map *self(lua_State *L, const mwb_state *s, const char *name) {
-  if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1) ||
-      lua_topointer(L, -1) != s->base->map_meta)
-    luaL_error(L, "calling '%s' on bad self (weakmap expected, got %s)", name,
-               mwb_type_name(L, 1));
-  lua_pop(L, 1);
-  return (map *)lua_touserdata(L, 1);
+  return (map *)mwb_check_self(L, s, name, MWB_MAP, "weakmap");
 }
 
 /* Pushes the entries, and the value or the box of the key.  Returns whether
@@ -323,7 +318,7 @@ void mwb_open_weakmap(lua_State *L) {
       {"__len", len}, {"__pairs", pairs}, {NULL, NULL}};
   static const luaL_Reg box_meta[] = {{"__gc", box_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"weakmap", weakmap}, {NULL, NULL}};
-  s->base->map_meta = mwb_new_meta(L, MWB_MAP, "weakmap", meta, methods);
+  mwb_new_meta(L, MWB_MAP, "weakmap", meta, methods);
   mwb_push(L, s, MWB_MAP);
   mwb_seal(L, s, -1, "map:set");
   lua_pop(L, 1);

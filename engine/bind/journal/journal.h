@@ -97,7 +97,6 @@ struct mwb_coroutine {
 };
 
 struct mwb_journal_state {
-  const void *begun_meta;    /* a metatable, for comparisons by address */
   uint32_t held_ids;         /* the last `id` given to held values */
   lua_State *running;        /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */

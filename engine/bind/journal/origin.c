@@ -139,8 +139,7 @@ int mwb_because(lua_State *L) {
 
 static mwb_origin *check_origin(lua_State *L, const char *name) {
   const mwb_state *s = mwb_state_of(L);
-  mwb_check_self(L, s, name, MWB_ORIGIN, "origin");
-  return (mwb_origin *)lua_touserdata(L, 1);
+  return (mwb_origin *)mwb_check_self(L, s, name, MWB_ORIGIN, "origin");
 }
 
 static int close_origin(lua_State *L) {

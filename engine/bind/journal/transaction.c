@@ -522,21 +522,12 @@ static int begin(lua_State *L) {
 }
 
 static handle *to_handle(lua_State *L, const mwb_state *s) {
-  const void *meta;
-  if (!lua_getmetatable(L, 1)) return NULL;
-  meta = lua_topointer(L, -1);
-  lua_pop(L, 1);
-  if (meta != s->journal->begun_meta) return NULL;
-  return (handle *)lua_touserdata(L, 1);
+  return mwb_is_of(L, s, 1, MWB_BEGUN) ? (handle *)lua_touserdata(L, 1) : NULL;
 }
 
 static handle *check_handle(lua_State *L, const mwb_state *s,
                             const char *name) {
-  handle *h = to_handle(L, s);
-  if (h == NULL)
-    luaL_error(L, "calling '%s' on bad self (transaction expected, got %s)",
-               name, mwb_type_name(L, 1));
-  return h;
+  return (handle *)mwb_check_self(L, s, name, MWB_BEGUN, "transaction");
 }
 
 /* Likewise, of a method that ends the transaction. */
@@ -874,9 +865,7 @@ void mwb_open_transaction(lua_State *L) {
                                      {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
-  mwb_state *s = mwb_state_of(L);
-  s->journal->begun_meta =
-      mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
+  mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
   mwb_set_funcs(L, functions);
 }
 

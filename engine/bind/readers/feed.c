@@ -983,8 +983,7 @@ static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
 static mwb_feed *check_feed(lua_State *L, const char *name) {
   mwb_state *s = mwb_enter_to_read(L);
   mwb_feed *f;
-  mwb_check_self(L, s, name, MWB_FEED, "feed");
-  f = (mwb_feed *)lua_touserdata(L, FEED);
+  f = (mwb_feed *)mwb_check_self(L, s, name, MWB_FEED, "feed");
   if (f->id == 0) luaL_error(L, "calling '%s' on a feed that is closed", name);
   lua_settop(L, FEED);
   return f;

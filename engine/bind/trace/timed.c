@@ -278,8 +278,7 @@ static void end_scope(lua_State *L, scope *sc) {
 }
 
 static scope *check_scope(lua_State *L, const mwb_state *s, const char *name) {
-  mwb_check_self(L, s, name, MWB_SCOPE, "scope");
-  return (scope *)lua_touserdata(L, 1);
+  return (scope *)mwb_check_self(L, s, name, MWB_SCOPE, "scope");
 }
 
 static int close_scope(lua_State *L) {
@@ -289,16 +288,13 @@ static int close_scope(lua_State *L) {
   return 0;
 }
 
-/* The metamethod's argument is nearly always a scope, so the address of the
-** metatable is test enough. */
 static int finish_scope(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   scope *sc = (scope *)lua_touserdata(L, 1);
-  if (sc == s->trace->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
-  if (lua_topointer(L, -1) == s->trace->scope_meta && sc->open) {
-    lua_settop(L, 1);
-    if (!mwb_put_off(L, s)) end_scope(L, sc);
-  }
+  if (sc == s->trace->idle || !mwb_is_of(L, s, 1, MWB_SCOPE) || !sc->open)
+    return 0;
+  lua_settop(L, 1);
+  if (!mwb_put_off(L, s)) end_scope(L, sc);
   return 0;
 }
 
@@ -378,9 +374,8 @@ static void push_set(lua_State *L, const mwb_state *s) {
 static int is_set(lua_State *L, const mwb_state *s, int index) {
   int is;
   if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return 0;
-  mwb_push(L, s, MWB_SET);
-  is = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
+  is = lua_topointer(L, -1) == s->metas[MWB_SET];
+  lua_pop(L, 1);
   return is;
 }
 
@@ -710,7 +705,7 @@ void mwb_open_timed(lua_State *L) {
                                      {"insert", insert_data},
                                      {"close", close_scope},
                                      {NULL, NULL}};
-  s->trace->scope_meta = mwb_new_meta(L, MWB_SCOPE, "scope", meta, methods);
+  mwb_new_meta(L, MWB_SCOPE, "scope", meta, methods);
   mwb_push(L, s, MWB_SCOPE);
   mwb_seal(L, s, -1, "scope:add");
   lua_pop(L, 1);

@@ -341,8 +341,7 @@ static int new_trace(lua_State *L) {
 }
 
 static trace *check_trace(lua_State *L, const mwb_state *s, const char *name) {
-  mwb_check_self(L, s, name, MWB_TRACE, "trace");
-  return (trace *)lua_touserdata(L, 1);
+  return (trace *)mwb_check_self(L, s, name, MWB_TRACE, "trace");
 }
 
 mw_trace *mwb_check_trace(lua_State *L, const mwb_state *s, const char *name) {

@@ -42,7 +42,7 @@ struct mwb_trace_state {
   int64_t wall;          /* and for how long there were before */
   char *scratch;         /* the text of the arguments of a traced call */
   size_t n_scratch, size_scratch;
-  const void *scope_meta, *idle;     /* idle: the scope that stands for none */
+  const void *idle;                  /* the scope that stands for none */
   mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
 };
 

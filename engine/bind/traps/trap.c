@@ -8,8 +8,8 @@
 ** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.
 ** Changes differ in how they store.  Each step stands once in this file and
 ** gets the same `mwb_write`, which has the results of all lookups.  Only a
-** guard can make these results wrong: then `called` is set, and the step looks up
-** what the step needs again.
+** guard can make these results wrong: then `called` is set, and the step looks
+** up what the step needs again.
 **
 ** The trap is the `__newindex` of an intercepted table.  The `needs` of the
 ** object and of the state name all work of a write, in one word.  So a write
@@ -131,8 +131,8 @@ static inline int push_known(lua_State *L, const mwb_state *s, int shadow) {
   return (s->needs & MWB_WAITS) ? mwb_go_before(L, s) : type;
 }
 
-/* The same, but pushes what the object shows, and returns LUA_TNONE, if it keeps
-** its fields elsewhere. */
+/* The same, but pushes what the object shows, and returns LUA_TNONE, if it
+** keeps its fields elsewhere. */
 static inline int push_field_of(lua_State *L, const mwb_state *s,
                                 const mwi_object *r, int shadow) {
   int type = push_known(L, s, shadow);

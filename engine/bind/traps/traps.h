@@ -52,8 +52,8 @@ enum { MWB_TRAP_STATE = 1, MWB_TRAP_HANDLE, MWB_TRAP_SHADOW, MWB_TRAP_CLASS };
 /* Pushes the own metatable of the object at `index`, or returns 0. */
 int mwb_push_own(lua_State *L, int index);
 
-/* Pushes the next intercepted table with a slot above `*slot`, which is set, and
-** the own metatable; returns 0 if there is none. */
+/* Pushes the next intercepted table with a slot above `*slot`, which is set,
+** and the own metatable; returns 0 if there is none. */
 int mwb_push_next(lua_State *L, const mwb_state *s, uint32_t *slot);
 
 /* Pushes the shadow of the object at `index`, or returns 0. */

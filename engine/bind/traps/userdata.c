@@ -310,8 +310,8 @@ static void set_count(lua_State *L, int trap_, lua_Integer n) {
   lua_setupvalue(L, trap_, COUNT);
 }
 
-/* Has the class at `class_` the trap on the top, or no `__newindex`, which needs
-** none? */
+/* Has the class at `class_` the trap on the top, or no `__newindex`, which
+** needs none? */
 static int has_trap(lua_State *L, int class_) {
   int has = mwb_raw_field(L, class_, "__newindex") == LUA_TNIL ||
             lua_rawequal(L, -1, -2);

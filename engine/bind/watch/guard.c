@@ -214,7 +214,8 @@ static void push_path(lua_State *L, const written *at) {
 }
 
 /* tell_guard(guard, object, field, old, new, kind[, written, struct]): calls a
-** guard that is no function, or a deep one, with the path instead of the field */
+** guard that is no function, or a deep one, with the path instead of the
+** field */
 static int tell_guard(lua_State *L) {
   if (lua_gettop(L) == BELOW) { /* deep? */
     push_path(L, (const written *)lua_touserdata(L, BELOW));
@@ -303,7 +304,8 @@ static inline void push_arguments(const mwb_write *w, int kind) {
   mwb_push_kind(w->L, w->s, kind);
 }
 
-/* Calls the deep guard on the top, whose root is below it.  Returns a status. */
+/* Calls the deep guard on the top, whose root is below it.  Returns a
+** status. */
 static int call_deep(mwb_write *w, mw_handle root, int results, int flags,
                      const mw_change *change) {
   lua_State *L = w->L;
@@ -559,19 +561,12 @@ int mwb_guard_alive(void *ud, mw_handle guard) {
 ** ======================================================= */
 
 int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
-  const void *meta;
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
-    return 0;
-  meta = lua_topointer(L, -1);
-  lua_pop(L, 1);
-  return meta == s->watch->guard_meta;
+  return mwb_is_of(L, s, index, MWB_GUARD);
 }
 
 /* Returns the handle of the guard at 1, or raises. */
 static mw_handle guard_self(lua_State *L, mwb_state *s, const char *name) {
-  if (!mwb_is_guard(L, s, 1))
-    luaL_error(L, "calling '%s' on bad self (guard expected, got %s)", name,
-               mwb_type_name(L, 1));
+  mwb_check_self(L, s, name, MWB_GUARD, "guard");
   return mwb_identify(L, s, name, 1, 1);
 }
 
@@ -620,7 +615,7 @@ void mwb_open_guard(lua_State *L) {
     lua_pushstring(L, mwi_kinds[i].name);
     s->watch->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
-  s->watch->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
+  mwb_new_meta(L, MWB_GUARD, "guard", none, none);
   mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);

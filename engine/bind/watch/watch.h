@@ -27,7 +27,6 @@ enum {
 };
 
 struct mwb_watch_state {
-  const void *guard_meta; /* metatables, for comparisons by address */
   int kinds[MW_KINDS];  /* kinds' names, in the registry */
   uint32_t batches;     /* the number of open batches */
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
