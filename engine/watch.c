@@ -68,8 +68,8 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
 }
 
 /* Returns the field of an object, 0 when no watch has the key. */
-static uint32_t field_of(const mw_engine *e, uint32_t slot,
-                         const mw_value *key) {
+static uint32_t field_number(const mw_engine *e, uint32_t slot,
+                             const mw_value *key) {
   const mwi_table *table = &e->watch.table;
   mwi_search at;
   uint32_t i = mwi_table_first(table, mwi_key_hash(slot, key), &at);
@@ -82,14 +82,14 @@ static uint32_t field_of(const mw_engine *e, uint32_t slot,
 
 int mwi_field_exists(const mw_engine *e, const mwi_object *r,
                      const mw_value *key) {
-  return field_of(e, mw_slot(r->obj), key) != 0;
+  return field_number(e, mw_slot(r->obj), key) != 0;
 }
 
 /* Returns the field, made if need be; 0 when there is no memory. */
 static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   mwi_watches *part = &e->watch;
   uint32_t slot = mw_slot(r->obj), hash = mwi_key_hash(slot, key);
-  uint32_t i = field_of(e, slot, key);
+  uint32_t i = field_number(e, slot, key);
   mwi_field *f;
   if (i != 0) return i;
   i = mwi_pool_take(e, &part->fields, sizeof(mwi_field));
@@ -114,7 +114,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
 static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
-  mwi_assert(f->first == 0 && field_of(e, f->slot, &f->key) == i);
+  mwi_assert(f->first == 0 && field_number(e, f->slot, &f->key) == i);
   mwi_table_take(&part->table, mwi_key_hash(f->slot, &f->key), i);
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
@@ -317,21 +317,16 @@ static void end_watches(mw_engine *e, mwi_object *r) {
   unlink_ended(e);
 }
 
-/* Ends the watches of a guard. */
-static void end_guarding(mw_engine *e, const mwi_object *guard) {
-  while (guard->guarding != 0) {
-    uint32_t i = guard->guarding;
-    end_watch(e, mwi_object_of(&e->watch, watch_at(e, i)->slot), i);
-  }
-}
-
 void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   uint16_t layout;
   if (r == NULL || r->obj == MW_NONE) return;
   mwi_tree_forget(e, slot);
   r->walks = 0; /* a walk under way sees that the object has gone */
-  end_guarding(e, r);
+  while (r->guarding != 0) { /* is it a guard? */
+    uint32_t i = r->guarding;
+    end_watch(e, mwi_object_of(&e->watch, watch_at(e, i)->slot), i);
+  }
   end_watches(e, r);
   layout = r->layout;
   memset(r, 0, sizeof(*r));
@@ -708,7 +703,7 @@ static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
                                 const mw_value *key) {
   cursor c = {r->first, 0};
   if (r->keyed == 0) return c;
-  c.keyed = field_of(e, mw_slot(r->obj), key);
+  c.keyed = field_number(e, mw_slot(r->obj), key);
   if (c.keyed != 0) c.keyed = field_at(e, c.keyed)->first;
   return c;
 }
@@ -871,14 +866,12 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
     }
     result = call_watch(e, r, i, w, ev->change);
     ev->refused = result == MW_REFUSES && ev->phase == MW_CHECK;
-    if (r->obj != obj) break; /* the lists have gone with the object */
-    if (!ev->refused) continue;
-    disclaim(e, r, begin, ev);
-    break;
+    if (r->obj != obj || ev->refused) break;
   }
   e->watch.walks--;
-  if (r->obj != obj || --r->walks > 0) return;
-  if (e->watch.ended != 0) unlink_ended(e);
+  if (r->obj != obj) return; /* the lists have gone with the object */
+  if (ev->refused) disclaim(e, r, begin, ev);
+  if (--r->walks == 0 && e->watch.ended != 0) unlink_ended(e);
 }
 
 /* All that wait are flags; a walk may have left others in the list, which do
@@ -1062,13 +1055,11 @@ static void find_batch_calls(mw_engine *e, mwi_object *r, const mw_value *key,
 }
 
 /* Begins a search with a number that no watch has. */
-static void begin_batch_search(mwi_watches *part) {
+static void begin_batch_search(mw_engine *e) {
   uint32_t i;
-  if (++part->searches != 0) return;
-  for (i = 1; i <= part->watches.n; i++)
-    ((mwi_watch *)mwi_pool_at(&part->watches, i, sizeof(mwi_watch)))->search =
-        0;
-  part->searches = 1;
+  if (++e->watch.searches != 0) return;
+  for (i = 1; i <= e->watch.watches.n; i++) watch_at(e, i)->search = 0;
+  e->watch.searches = 1;
 }
 
 uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
@@ -1082,7 +1073,7 @@ uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
   its.rows = rows;
   its.calls = calls;
   its.size = size;
-  begin_batch_search(&e->watch);
+  begin_batch_search(e);
   for (; its.row < n; its.row++) {
     mwi_object *r = record_of(e, rows[its.row].obj);
     if (r == NULL) continue;

@@ -122,8 +122,7 @@ void mwb_set_cell(lua_State *L, int index);
 void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 
 /* All questions to the policy from here on have one budget, up to the next
-** call.  What the policy's own code does belongs to the scan that has asked it.
-** */
+** call.  What the policy's own code does belongs to the scan that asked it. */
 void mwb_begin_scan(mwb_state *s);
 
 /* Does the table on the top, which the object at `parent` has under the key
