@@ -297,7 +297,7 @@ static void store_in(lua_State *L, mwb_state *s, int shadow, mwi_object *r,
 }
 
 /* Leaves KEY and VALUE on the top, which are stored next. */
-static void push_pair(const mwb_write *w) {
+static inline void push_pair(const mwb_write *w) {
   if (w->s->needs & MWB_WAITS) mwb_overtake(w->L, w->s);
   if (w->shadow == TRAP_SHADOW && !w->has_old)
     return; /* KEY and VALUE are the top */
