@@ -149,25 +149,26 @@ static void push_endless(lua_State *L) {
 static int call_counted(mwb_write *w, int n, int results, int flags) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
+  mwb_traps_state *traps = s->traps;
   int status, handler = ((flags & MW_CHECK) || s->watch->handled) ? 0 : HANDLER;
-  if (++s->traps->depth == 1) s->watch->deep_calls = 0;
-  if (s->traps->depth >= ENDLESS && ++s->watch->deep_calls > MOST_CALLS) {
+  if (++traps->depth == 1) s->watch->deep_calls = 0;
+  if (traps->depth >= ENDLESS && ++s->watch->deep_calls > MOST_CALLS) {
     lua_settop(L, lua_gettop(L) - n - 1);
     push_endless(L);
     status = LUA_ERRRUN;
-    s->traps->endless = 1;
+    traps->endless = 1;
   } else {
     status = mwb_pcall_outside(L, s, n, results, handler);
-    if (status != LUA_OK && s->traps->depth > 1 &&
+    if (status != LUA_OK && traps->depth > 1 &&
         is_overflow(L, status)) { /* ours? */
-      if (s->traps->depth > NESTED) {
+      if (traps->depth > NESTED) {
         lua_pop(L, 1);
         push_endless(L);
       }
-      s->traps->endless = 1;
+      traps->endless = 1;
     }
   }
-  s->traps->depth--;
+  traps->depth--;
   return status;
 }
 
