@@ -52,7 +52,7 @@ typedef struct sums {
   uint32_t guarded, guarding; /* those of objects; in objects' chains */
   uint32_t after, checks, deep, deep_skips; /* of the watches that wait */
   uint32_t results;
-  uint32_t nodes, orphans, reaches;
+  uint32_t nodes, members, orphans, reaches;
   uint32_t ins, outs; /* links, from both ends */
 } sums;
 
@@ -176,12 +176,24 @@ static const mwi_watch *watch_number(const mw_engine *e, uint32_t i) {
                                         sizeof(mwi_watch));
 }
 
-static const mwi_node *node_number(const mw_engine *e, uint32_t m) {
-  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, m, sizeof(mwi_node));
+static const mwi_node *node_number(const mw_engine *e, uint32_t n) {
+  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, n, sizeof(mwi_node));
+}
+
+static const mwi_member *member_number(const mw_engine *e, uint32_t m) {
+  return (const mwi_member *)mwi_pool_at(&e->tree.members, m,
+                                         sizeof(mwi_member));
 }
 
 static const mwi_reach *reach_number(const mw_engine *e, uint32_t i) {
   return (const mwi_reach *)mwi_pool_at(&e->tree.reaches, i, sizeof(mwi_reach));
+}
+
+/* Returns the object that is the root of a reach, MW_NONE for none. */
+static mw_handle root_object(const mw_engine *e, uint32_t reach) {
+  uint32_t m = reach_number(e, reach)->root;
+  uint32_t n = is_taken(&e->tree.members, m) ? member_number(e, m)->node : 0;
+  return is_taken(&e->tree.nodes, n) ? node_number(e, n)->obj : MW_NONE;
 }
 
 static int waits(const mwi_watch *w) {
@@ -211,8 +223,7 @@ static int verify_reach(mw_engine *e, const mwi_object *r, uint32_t reach) {
   holds(is_taken(&e->tree.reaches, reach));
   holds(reach_number(e, reach)->top == reach);
   holds(reach_number(e, reach)->heard > 0);
-  holds(is_taken(&e->tree.nodes, reach_number(e, reach)->root));
-  holds(node_number(e, reach_number(e, reach)->root)->obj == r->obj);
+  holds(root_object(e, reach) == r->obj);
   return MW_OK;
 }
 
@@ -367,20 +378,20 @@ static int verify_watches(mw_engine *e, const sums *sum) {
 ** The tree
 ** ======================================================= */
 
-static const mwi_link *link_number(const mw_engine *e, uint32_t i) {
-  return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
+static const mwi_edge *edge_number(const mw_engine *e, uint32_t i) {
+  return (const mwi_edge *)mwi_pool_at(&e->tree.edges, i, sizeof(mwi_edge));
 }
 
 static uint64_t order_of(const mw_engine *e, uint32_t m) {
-  return reach_number(e, node_number(e, m)->reach)->order;
+  return reach_number(e, member_number(e, m)->reach)->order;
 }
 
-/* Is a later node of the object, `m` too, of a reach that is heard? */
+/* Is a later member of the object, `m` too, of a reach that is heard? */
 static int is_heard_from(const mw_engine *e, uint32_t m, uint32_t end) {
-  for (; m != end; m = node_number(e, m)->next) {
-    const mwi_reach *reach = reach_number(e, node_number(e, m)->reach);
+  for (; m != end; m = member_number(e, m)->next) {
+    const mwi_reach *reach = reach_number(e, member_number(e, m)->reach);
     const mwi_object *r =
-        mwi_object_find(&e->watch, node_number(e, reach->root)->obj);
+        mwi_object_find(&e->watch, root_object(e, member_number(e, m)->reach));
     if (reach->root == m) continue;
     if (reach->filtered ? reach_number(e, reach->top)->heard > 0
                         : r != NULL && r->deep > 0)
@@ -389,50 +400,45 @@ static int is_heard_from(const mw_engine *e, uint32_t m, uint32_t end) {
   return 0;
 }
 
-/* Between a node and its `heard` are nodes of silent reaches only. */
+/* Between a member and its `heard` are members of silent reaches only. */
 static int verify_heard(mw_engine *e, const mwi_object *r) {
   uint32_t m;
-  if (r->nodes == 0 || node_number(e, r->nodes)->looked != e->tree.woken)
+  if (r->nodes == 0 || member_number(e, r->nodes)->looked != e->tree.woken)
     return MW_OK;
-  for (m = r->nodes; m != 0; m = node_number(e, m)->next) {
-    uint32_t heard = node_number(e, m)->heard;
-    holds(heard == 0 || node_number(e, heard)->obj == r->obj);
+  for (m = r->nodes; m != 0; m = member_number(e, m)->next) {
+    uint32_t heard = member_number(e, m)->heard;
+    holds(heard == 0 || is_taken(&e->tree.members, heard));
     holds(heard == 0 || order_of(e, heard) > order_of(e, m));
-    holds(!is_heard_from(e, node_number(e, m)->next, heard));
+    holds(!is_heard_from(e, member_number(e, m)->next, heard));
   }
   return MW_OK;
 }
 
-static int verify_ins(mw_engine *e, uint32_t m, sums *sum) {
-  const mwi_node *node = node_number(e, m);
+static int verify_ins(mw_engine *e, uint32_t n, sums *sum) {
   uint32_t i, prev = 0;
-  int has_via = (node->via == 0);
-  for (i = node->ins; i != 0; prev = i, i = link_number(e, i)->next_in) {
-    const mwi_link *l;
-    holds(is_taken(&e->tree.links, i) && sum->ins < e->tree.links.n);
-    l = link_number(e, i);
+  for (i = node_number(e, n)->ins; i != 0;
+       prev = i, i = edge_number(e, i)->next_in) {
+    const mwi_edge *its;
+    holds(is_taken(&e->tree.edges, i) && sum->ins < e->tree.edges.n);
+    its = edge_number(e, i);
     sum->ins++;
-    has_via |= (node->via == i);
-    holds(l->child == m && l->prev_in == prev);
-    holds(is_taken(&e->tree.nodes, l->parent));
-    holds(reach_number(e, node_number(e, l->parent)->reach)->below ==
-          node->reach);
+    holds(its->child == n && its->prev_in == prev && its->count > 0);
+    holds(is_taken(&e->tree.nodes, its->parent));
   }
-  holds(has_via);
   return MW_OK;
 }
 
-static int verify_outs(mw_engine *e, uint32_t m, sums *sum) {
+static int verify_outs(mw_engine *e, uint32_t n, sums *sum) {
   uint32_t i, prev = 0;
-  for (i = node_number(e, m)->outs; i != 0;
-       prev = i, i = link_number(e, i)->next_out) {
-    const mwi_link *l;
-    holds(is_taken(&e->tree.links, i) && sum->outs < e->tree.links.n);
-    l = link_number(e, i);
+  for (i = node_number(e, n)->outs; i != 0;
+       prev = i, i = edge_number(e, i)->next_out) {
+    const mwi_edge *its;
+    holds(is_taken(&e->tree.edges, i) && sum->outs < e->tree.edges.n);
+    its = edge_number(e, i);
     sum->outs++;
-    holds(l->parent == m && l->prev_out == prev);
-    holds(is_taken(&e->tree.nodes, l->child));
-    holds(stands_in(&e->tree.table, mwi_key_hash(m, &l->key), i));
+    holds(its->parent == n && its->prev_out == prev);
+    holds(is_taken(&e->tree.nodes, its->child));
+    holds(stands_in(&e->tree.table, mwi_pair_hash(n, its->child), i));
   }
   return MW_OK;
 }
@@ -447,105 +453,162 @@ static uint32_t layers_of(const mw_engine *e, uint32_t layer) {
   return n;
 }
 
-static int verify_node(mw_engine *e, uint32_t m, mw_handle obj, sums *sum) {
-  const mwi_node *node = node_number(e, m);
-  sum->nodes++;
-  sum->orphans += node->queued;
-  holds(node->obj == obj && is_taken(&e->tree.reaches, node->reach));
-  holds(is_taken(&e->tree.nodes, reach_number(e, node->reach)->root));
-  if (reach_number(e, node->reach)->root == m)
-    sum->reaches += layers_of(e, node->reach);
-  if (reach_number(e, node->reach)->root == m)
-    holds(node->via == 0 && !node->queued);
-  else
-    holds(node->via != 0 || node->queued);
-  passes(verify_ins(e, m, sum));
-  return verify_outs(e, m, sum);
+/* Returns the member of a node in a reach, 0 for none. */
+static uint32_t member_in(const mw_engine *e, uint32_t n, uint32_t reach) {
+  const mwi_object *r = mwi_object_find(&e->watch, node_number(e, n)->obj);
+  uint32_t m = node_number(e, n)->only;
+  if (m != 0) return (member_number(e, m)->reach == reach) ? m : 0;
+  for (m = (r == NULL) ? 0 : r->nodes; m != 0; m = member_number(e, m)->next)
+    if (member_number(e, m)->reach == reach) break;
+  return m;
 }
 
-static int verify_nodes_of(mw_engine *e, const mwi_object *r, sums *sum) {
-  uint32_t m, prev = 0;
+/* What the edges lead to from a member is in the reach, too. */
+static int verify_below(mw_engine *e, uint32_t m) {
+  const mwi_member *its = member_number(e, m);
+  uint32_t i, goal = reach_number(e, its->reach)->below;
+  for (i = node_number(e, its->node)->outs; i != 0;
+       i = edge_number(e, i)->next_out)
+    holds(member_in(e, edge_number(e, i)->child, goal) != 0);
+  return MW_OK;
+}
+
+/* Returns the member from which `via` leads to member `m`, 0 for none. */
+static uint32_t member_above(const mw_engine *e, uint32_t m) {
+  const mwi_member *its = member_number(e, m);
+  const mwi_edge *via;
+  uint32_t parent;
+  if (!is_taken(&e->tree.edges, its->via)) return 0;
+  via = edge_number(e, its->via);
+  if (via->child != its->node) return 0;
+  parent = node_number(e, via->parent)->only;
+  if (parent == 0) return member_in(e, via->parent, its->reach);
+  return (reach_number(e, member_number(e, parent)->reach)->below == its->reach)
+             ? parent
+             : 0;
+}
+
+static int verify_member(mw_engine *e, uint32_t m, mw_handle obj, sums *sum) {
+  const mwi_member *its = member_number(e, m);
+  sum->members++;
+  sum->orphans += its->queued;
+  holds(is_taken(&e->tree.nodes, its->node) &&
+        is_taken(&e->tree.reaches, its->reach));
+  holds(node_number(e, its->node)->obj == obj);
+  holds(reach_number(e, its->reach)->root == 0 || /* its object is dead */
+        is_taken(&e->tree.members, reach_number(e, its->reach)->root));
+  if (reach_number(e, its->reach)->root == m) {
+    sum->reaches += layers_of(e, its->reach);
+    holds(its->via == 0 && !its->queued);
+  } else {
+    holds(its->via != 0 ? member_above(e, m) != 0 : its->queued);
+  }
+  return verify_below(e, m);
+}
+
+/* The members of a node are `n`. */
+static int verify_node(mw_engine *e, uint32_t n, uint32_t members, sums *sum) {
+  sum->nodes++;
+  holds(node_number(e, n)->n == members && !node_number(e, n)->waits);
+  passes(verify_ins(e, n, sum));
+  return verify_outs(e, n, sum);
+}
+
+static int verify_members_of(mw_engine *e, const mwi_object *r, sums *sum) {
+  uint32_t m, prev = 0, common = 0, n = 0;
   int links = 0;
   holds(has_bit(r, MWI_TREE) == (r->nodes != 0));
-  for (m = r->nodes; m != 0; prev = m, m = node_number(e, m)->next) {
-    holds(is_taken(&e->tree.nodes, m));
-    holds(prev == 0 || node_number(e, m)->prev == prev);
+  for (m = r->nodes; m != 0; prev = m, m = member_number(e, m)->next) {
+    const mwi_member *its;
+    holds(is_taken(&e->tree.members, m));
+    its = member_number(e, m);
+    holds(prev == 0 || its->prev == prev);
+    passes(verify_member(e, m, r->obj, sum));
     holds(prev == 0 || order_of(e, prev) < order_of(e, m));
-    links |= node_number(e, m)->outs != 0;
-    passes(verify_node(e, m, r->obj, sum));
+    links |= node_number(e, its->node)->outs != 0;
+    if (reach_number(e, its->reach)->filtered) {
+      holds(node_number(e, its->node)->only == m);
+      passes(verify_node(e, its->node, 1, sum));
+    } else {
+      holds(common == 0 || common == its->node);
+      common = its->node;
+      n++;
+    }
   }
+  if (common != 0) passes(verify_node(e, common, n, sum));
   holds(has_bit(r, MWI_LINKS) == links);
-  holds(r->nodes == 0 || node_number(e, r->nodes)->prev == prev);
+  holds(r->nodes == 0 || member_number(e, r->nodes)->prev == prev);
   return verify_heard(e, r);
 }
 
-/* Below the ground are the silent roots, each under its own handle. */
+/* Below the ground are the silent roots, each with one holder or two. */
 static int verify_ground(mw_engine *e, sums *sum) {
-  uint32_t ground, i;
+  uint32_t m, n, i;
   if (e->tree.ground == 0) return MW_OK;
   holds(is_taken(&e->tree.reaches, e->tree.ground));
-  ground = reach_number(e, e->tree.ground)->root;
-  holds(is_taken(&e->tree.nodes, ground));
-  holds(node_number(e, ground)->reach == e->tree.ground);
-  passes(verify_node(e, ground, MW_NONE, sum));
-  holds(node_number(e, ground)->ins == 0);
-  for (i = node_number(e, ground)->outs; i != 0;
-       i = link_number(e, i)->next_out) {
-    const mwi_link *l = link_number(e, i);
-    holds(l->key.type == MW_TOTHER &&
-          ((mw_handle)l->key.u.i & ~MWI_HELD) == node_number(e, l->child)->obj);
+  m = reach_number(e, e->tree.ground)->root;
+  holds(is_taken(&e->tree.members, m));
+  holds(member_number(e, m)->reach == e->tree.ground);
+  passes(verify_member(e, m, MW_NONE, sum));
+  n = member_number(e, m)->node;
+  passes(verify_node(e, n, 1, sum));
+  holds(node_number(e, n)->only == m && node_number(e, n)->ins == 0);
+  for (i = node_number(e, n)->outs; i != 0; i = edge_number(e, i)->next_out) {
+    const mwi_edge *its = edge_number(e, i);
+    holds(its->hint.type == MW_TNIL &&
+          its->count == (its->age & 1) + (its->age >> 1));
   }
   return MW_OK;
 }
 
-/* An orphan whose object is dead is in no other list, as a released node is. */
+/* An orphan whose object is dead is in no other list. */
 static int verify_orphans(mw_engine *e, sums *sum) {
   uint32_t m, n = 0;
-  for (m = e->tree.orphans; m != 0; m = node_number(e, m)->chain) {
-    holds(is_taken(&e->tree.nodes, m) && ++n <= e->tree.nodes.n);
-    holds(node_number(e, m)->queued);
-    if (node_number(e, m)->obj != MW_NONE) continue;
-    if (node_number(e, m)->reach != 0) /* a root has ended */
-      sum->reaches += layers_of(e, node_number(e, m)->reach);
-    sum->nodes++;
+  for (m = e->tree.orphans; m != 0; m = member_number(e, m)->chain) {
+    holds(is_taken(&e->tree.members, m) && ++n <= e->tree.members.n);
+    holds(member_number(e, m)->queued);
+    if (member_number(e, m)->node != 0) continue;
+    if (member_number(e, m)->reach != 0) /* a root has ended */
+      sum->reaches += layers_of(e, member_number(e, m)->reach);
+    sum->members++;
     sum->orphans++;
   }
   holds(n == sum->orphans);
   n = 0;
   for (m = e->tree.released; m != 0; m = node_number(e, m)->chain) {
     holds(is_taken(&e->tree.nodes, m) && ++n <= e->tree.nodes.n);
-    holds(!node_number(e, m)->queued && node_number(e, m)->outs == 0);
+    holds(node_number(e, m)->n == 0 && node_number(e, m)->outs == 0);
     sum->nodes++;
   }
   return MW_OK;
 }
 
-/* From a node, `via` leads to its root or to an orphan.  `seen` holds 2 for the
-** nodes already known to be right, 1 for the nodes on this path. */
+/* From a member, `via` leads to its root or to an orphan.  `seen` holds 2 for
+** those already known to be right, 1 for those on this path. */
 static int verify_path(mw_engine *e, uint32_t from, unsigned char *seen) {
-  uint32_t root = reach_number(e, node_number(e, from)->reach)->root, m;
-  for (m = from; seen[m] == 0 && node_number(e, m)->via != 0;) {
+  uint32_t root = reach_number(e, member_number(e, from)->reach)->root, m;
+  for (m = from; seen[m] == 0 && member_number(e, m)->via != 0;) {
     seen[m] = 1;
-    m = link_number(e, node_number(e, m)->via)->parent;
+    m = member_above(e, m);
     holds(seen[m] != 1); /* no cycle */
   }
-  holds(seen[m] == 2 || m == root || node_number(e, m)->queued);
+  holds(seen[m] == 2 || m == root || member_number(e, m)->queued);
   for (seen[m] = 2, m = from; seen[m] != 2;) {
     seen[m] = 2;
-    m = link_number(e, node_number(e, m)->via)->parent;
+    m = member_above(e, m);
   }
   return MW_OK;
 }
 
 static int verify_paths(mw_engine *e) {
-  uint32_t n = e->tree.nodes.n, slot, m;
+  uint32_t n = e->tree.members.n, slot, m;
   unsigned char *seen = (unsigned char *)mwi_new(e, (size_t)n + 1);
   int code = MW_OK;
   if (seen == NULL) return MW_OK; /* not checked without memory */
   for (slot = 1; slot < e->identity.top && code == MW_OK; slot++) {
     const mwi_object *r = mwi_object_of(&e->watch, slot);
     for (m = (r == NULL) ? 0 : r->nodes; m != 0 && code == MW_OK;
-         m = node_number(e, m)->next)
+         m = member_number(e, m)->next)
       code = verify_path(e, m, seen);
   }
   mwi_free(e, seen, (size_t)n + 1);
@@ -558,7 +621,8 @@ static int verify_tree(mw_engine *e, sums *sum) {
   passes(verify_orphans(e, sum));
   holds(sum->ins == sum->outs && sum->outs == part->table.size);
   passes(verify_pool(e, &part->nodes, sizeof(mwi_node), sum->nodes));
-  passes(verify_pool(e, &part->links, sizeof(mwi_link), sum->outs));
+  passes(verify_pool(e, &part->members, sizeof(mwi_member), sum->members));
+  passes(verify_pool(e, &part->edges, sizeof(mwi_edge), sum->outs));
   passes(verify_pool(e, &part->reaches, sizeof(mwi_reach), sum->reaches));
   return verify_paths(e);
 }
@@ -591,7 +655,7 @@ static int verify_records(mw_engine *e, sums *sum) {
       holds(mw_slot(r->obj) == slot);
       holds(mwi_identity_is_valid(&e->identity, r->obj));
       passes(verify_watches_of(e, r, sum));
-      passes(verify_nodes_of(e, r, sum));
+      passes(verify_members_of(e, r, sum));
     }
   }
   return MW_OK;

@@ -79,56 +79,69 @@ static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
   }
 }
 
-static const mwi_node *node_of(const mw_engine *e, uint32_t m) {
-  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, m, sizeof(mwi_node));
+static const mwi_member *member_of(const mw_engine *e, uint32_t m) {
+  return (const mwi_member *)mwi_pool_at(&e->tree.members, m,
+                                         sizeof(mwi_member));
 }
 
-static const mwi_link *link_of(const mw_engine *e, uint32_t i) {
-  return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
+static const mwi_node *node_of(const mw_engine *e, uint32_t n) {
+  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, n, sizeof(mwi_node));
 }
 
-/* Returns the node of the root of a node's reach. */
+static const mwi_edge *edge_of(const mw_engine *e, uint32_t i) {
+  return (const mwi_edge *)mwi_pool_at(&e->tree.edges, i, sizeof(mwi_edge));
+}
+
+/* Returns the root of a member's reach, 0 if that has ended. */
 static uint32_t root_of(const mw_engine *e, uint32_t m) {
   const mwi_reach *reach = (const mwi_reach *)mwi_pool_at(
-      &e->tree.reaches, node_of(e, m)->reach, sizeof(mwi_reach));
+      &e->tree.reaches, member_of(e, m)->reach, sizeof(mwi_reach));
   return reach->root;
 }
 
-static void put_node(mwi_json *out, const mw_engine *e, uint32_t m) {
-  if (node_of(e, m)->obj == MW_NONE)
+static void put_node(mwi_json *out, const mw_engine *e, uint32_t n) {
+  if (node_of(e, n)->obj == MW_NONE)
     put(out, "the ground");
   else
-    put_object(out, node_of(e, m)->obj);
+    put_object(out, node_of(e, n)->obj);
 }
 
-/* Shows the path as the engine keeps the path, from the object upwards. */
-static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t root = root_of(e, m);
-  const char *before = ": ";
+/* Shows how many fields of another node hold a node, under which key one of
+** them did last. */
+static void put_edge(mwi_json *out, const mw_engine *e, uint32_t i) {
+  const mwi_edge *its = edge_of(e, i);
+  put_value(out, &its->hint);
+  if (its->count > 1) put(out, " and %u more", its->count - 1);
+}
+
+static void dump_member(mwi_json *out, const mw_engine *e, uint32_t m) {
+  uint32_t root = root_of(e, m), via = member_of(e, m)->via;
   if (m == root) {
     put(out, "  root\n");
     return;
   }
   put(out, "  below ");
-  put_node(out, e, root);
-  for (; node_of(e, m)->via != 0; before = ", ") {
-    const mwi_link *l = link_of(e, node_of(e, m)->via);
-    put(out, "%s", before);
-    put_value(out, &l->key);
-    put(out, " of ");
-    put_node(out, e, l->parent);
-    m = l->parent;
+  if (root != 0) put_node(out, e, member_of(e, root)->node);
+  if (via == 0) {
+    put(out, ": an orphan\n");
+    return;
   }
-  put(out, (m == root) ? "\n" : ", an orphan\n");
+  if (node_of(e, edge_of(e, via)->parent)->obj != MW_NONE) {
+    put(out, ": ");
+    put_edge(out, e, via);
+    put(out, " of ");
+    put_node(out, e, edge_of(e, via)->parent);
+  }
+  put(out, "\n");
 }
 
-static void dump_links(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t i = (m == 0) ? 0 : node_of(e, m)->outs;
-  for (; i != 0; i = link_of(e, i)->next_out) {
+static void dump_edges(mwi_json *out, const mw_engine *e, uint32_t m) {
+  uint32_t i = (m == 0) ? 0 : node_of(e, member_of(e, m)->node)->outs;
+  for (; i != 0; i = edge_of(e, i)->next_out) {
     put(out, "  holds ");
-    put_object(out, node_of(e, link_of(e, i)->child)->obj);
+    put_object(out, node_of(e, edge_of(e, i)->child)->obj);
     put(out, " under ");
-    put_value(out, &link_of(e, i)->key);
+    put_edge(out, e, i);
     put(out, "\n");
   }
 }
@@ -160,8 +173,8 @@ static void dump_record(mwi_json *out, const mw_engine *e,
     dump_watches(out, e, f->first);
     i = f->next;
   }
-  for (i = r->nodes; i != 0; i = node_of(e, i)->next) dump_node(out, e, i);
-  dump_links(out, e, r->nodes); /* each node of an object has equal links */
+  for (i = r->nodes; i != 0; i = member_of(e, i)->next) dump_member(out, e, i);
+  dump_edges(out, e, r->nodes); /* other nodes have some of these */
 }
 
 static void dump_records(mwi_json *out, const mw_engine *e) {

@@ -402,6 +402,12 @@ typedef int (*mw_deliver)(void *ud, struct mw_entry *entry,
 ** page at a time. */
 typedef void (*mw_forget)(void *ud, uint64_t seq);
 
+/* Finds a key under which the object `parent` holds the object `child`: `*key`
+** is one under which it did.  Returns 0 if there is none; then `*key` is
+** unchanged. */
+typedef int (*mw_key_of)(void *ud, mw_handle parent, mw_handle child,
+                         mw_value *key);
+
 /* The callbacks of a host with guards.  `alive` returns whether an object that
 ** is a guard still lives; if it is NULL, a guard lives until it is forgotten.
 ** `restore` is needed for `mw_owner_rewind` only, `ask` for MW_ASK only;
@@ -419,6 +425,7 @@ typedef struct mw_host {
   mw_deliver deliver;
   mw_forget forget;
   size_t size; /* see mw_host_set */
+  mw_key_of key;
 } mw_host;
 
 /*
@@ -510,8 +517,8 @@ MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 ** and calls the guards of phase "before".  Returns a number for `mw_write_end`;
 ** a watch that a guard begins during the call begins with the next write.
 ** Needs no memory.  Does nothing and returns 0 if `obj` is neither watched nor
-** in the tree.  `*change` is used only during the call, and changed in `node`
-** only.
+** in the tree.  `*change` is used only during the call, and changed in
+** `node` and `reach` only.
 */
 MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 
@@ -598,24 +605,29 @@ MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 ** Deep watches: roots and the tree below each root
 **
 ** A watch with MW_DEEP is for writes to its object, the root, and to every
-** object below the root.  The host tells the engine which object is in which
-** field: a *link* from a parent under a key to a child.
+** object below the root.  The host tells the engine which object comes into a
+** field and which one leaves it, and the engine counts: an *edge* says how many
+** fields of a parent hold a child.
 **
-**     mw_root_begin(root, &reach); for each field of the root that holds an
-**     object, mw_tree_link with `reach`; if the result is MW_NEW, the same
-**     for the fields of the child
+**     mw_root_begin(root, &reach); if the result is MW_NEW, a *scan*:
+**     mw_tree_scan; mw_tree_scan_link for each field that holds an object;
+**     mw_tree_scanned; if a result was MW_NEW, the same for that child
 **     a write puts an object into a field --- mw_tree_link with reach 0;
-**                                             MW_NEW: the child's fields too
+**                                             MW_NEW: the child is scanned
 **     a write takes an object out         --- mw_tree_unlink
 **     now and then                        --- mw_tree_released
+**
+** The host links what a field gets, if it is not what the field has, before it
+** stores, and unlinks what the field had when it has stored.
 **
 ** If linking the objects below a new child fails for want of memory, the host
 ** unlinks the child and calls `mw_tree_resolve`.  Otherwise the child would
 ** count as moved when the host links the child again, and the fields that are
 ** missing would stay missing.
 **
-** A link does not end with the object that is its key: a host unlinks the
-** field before it forgets the key.
+** The keys are for paths.  The engine remembers the one with which a child was
+** linked last; when the field of that key has stopped holding the child, and
+** others do, the engine asks the host for one of these: `mw_key_of`.
 **
 ** An object may be in several fields, and below itself.  The guard of a deep
 ** watch is called with the root as object; `mw_tree_path` tells the path from
@@ -631,8 +643,7 @@ typedef uint32_t mw_reach;
 
 /*
 ** Makes `obj` a root, which has its own reach.  MW_NEW: `obj` is a new root.
-** MW_OK: `obj` was a root already.  In both cases `*reach` is the reach, to be
-** passed to `mw_tree_link` for the objects that are below the root now.
+** MW_OK: `obj` was a root already.  In both cases `*reach` is the reach.
 ** MW_NOMEM or MW_STALE: nothing has changed.
 */
 MW_API int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach);
@@ -667,7 +678,7 @@ MW_API int mw_reach_end(mw_engine *e, mw_reach reach);
 
 /* Finds the first reach of an object after `after` (0: the first of all) that
 ** has a rule; returns 0 when there is none.  `mw_tree_link` with reach 0 leaves
-** out such reaches: the host asks the rule and links in each. */
+** out such reaches: the host asks the rule and links in each that allows. */
 MW_API mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
                               mw_handle *root, uint32_t *rule);
 
@@ -678,11 +689,6 @@ MW_API uint32_t mw_reach_rule(const mw_engine *e, mw_reach reach,
 /* Returns whether a reach of a root has the rule. */
 MW_API int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule);
 
-/* Which fields of the object does the host link in a reach (0: in all)?  0:
-** none, 1: the field `*key`, 2: any. */
-MW_API int mw_tree_wanted(const mw_engine *e, mw_reach reach, mw_handle obj,
-                          mw_value *key);
-
 /* Ends `obj` as a root.  Objects that are below no other root are released, see
 ** `mw_tree_released`.  Returns MW_OK, or MW_STALE when `obj` is no root. */
 MW_API int mw_root_end(mw_engine *e, mw_handle obj);
@@ -690,9 +696,9 @@ MW_API int mw_root_end(mw_engine *e, mw_handle obj);
 /*
 ** Makes `obj` a silent root: the objects below `obj` are in the tree, but a
 ** watch of `obj` with MW_DEEP is not for their writes.  All silent roots
-** share one reach, and so share the objects below.  MW_NEW: the host links the
-** fields of `obj`.  MW_OK: `obj` is in this reach already, with its fields.  In
-** both cases `*reach` is the reach of all silent roots.  MW_NOMEM or MW_STALE.
+** share one reach, and so share the objects below.  MW_NEW: the host scans
+** `obj`.  MW_OK: the fields of `obj` are linked already.  In both cases
+** `*reach` is the reach of all silent roots.  MW_NOMEM or MW_STALE.
 */
 MW_API int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach);
 
@@ -708,51 +714,36 @@ MW_API int mw_tree_has(const mw_engine *e, mw_handle obj);
 MW_API int mw_tree_is_below(const mw_engine *e, mw_handle obj);
 
 /*
-** Links `child` under the field `key` of `parent`, which is in the tree, in
-** place of the child that the field held before.  While the host scans a new
-** root, `reach` is the reach of the root.  For a write, `reach` is 0: the child
-** is linked in the trees of all roots above the parent.  A key of type MW_TNIL
-** can hold a child for a while.  MW_OK: done.  MW_NEW: done, and the child is
-** new below at least one root, so the host links the fields of the child as
-** well.  MW_NOMEM or MW_STALE (of the parent or the child): nothing has
-** changed.
+** Counts one more field of `parent`, which is in the tree, that holds `child`:
+** the field `key`.  The child is below all roots then that the parent is below,
+** but for those with a rule: for these, `reach` is one that `mw_tree_ruled` has
+** found; else 0.  MW_OK: done.  MW_NEW: done, and the fields of the child are
+** not linked yet: the host scans the child.  MW_NOMEM or MW_STALE (of the
+** parent or the child): nothing has changed.
 */
 MW_API int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                         const mw_value *key, mw_handle child);
 
-/*
-** For a store that may fail: holds the child under no key where `mw_tree_link`
-** would link the child.  Returns what `mw_tree_link` returns.
-*/
-MW_API int mw_tree_hold(mw_engine *e, mw_reach reach, mw_handle parent,
-                        const mw_value *key, mw_handle child);
+/* Begins to link the fields of an object that are not linked yet.  Which fields
+** does the host link?  0: none, 1: the field `*key`, 2: any. */
+MW_API int mw_tree_scan(mw_engine *e, mw_handle obj, mw_value *key);
 
-/* Links the child, which is held, under the key wherever it is held.  Returns
-** what `mw_tree_link` returns. */
-MW_API int mw_tree_link_held(mw_engine *e, mw_handle parent,
+/* As `mw_tree_link`, for a field of an object that is being scanned. */
+MW_API int mw_tree_scan_link(mw_engine *e, mw_reach reach, mw_handle parent,
                              const mw_value *key, mw_handle child);
 
-/* Ends all holds of `mw_tree_hold` under the parent. */
-MW_API void mw_tree_drop_hold(mw_engine *e, mw_handle parent);
+/* The fields of the object are linked.  Until then, writes to them do not
+** count. */
+MW_API void mw_tree_scanned(mw_engine *e, mw_handle obj);
 
-/* Tells the engine that the field `key` of `parent` holds no object any more.
-** Needs no memory. */
-MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
-
-/* The same, but links to `child` stay.  With MW_NONE no link stays. */
-MW_API void mw_tree_unlink_others(mw_engine *e, mw_handle parent,
-                                  const mw_value *key, mw_handle child);
+/* Tells the engine that the field `key` of `parent`, which held `child`, does
+** so no more.  Needs no memory. */
+MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key,
+                           mw_handle child);
 
 /* Unlinks `obj` from all its parents: the host does not want `obj` below
 ** another object.  A root stays a root. */
 MW_API void mw_tree_expel(mw_engine *e, mw_handle obj);
-
-/* Where the field `other` of `parent` holds `child`, and `key` holds an object
-** too, the two fields exchange these.  Needs no memory: so a host that holds
-** the new child under another key first can go back after a failed store. */
-MW_API void mw_tree_exchange(mw_engine *e, mw_handle parent,
-                             const mw_value *key, const mw_value *other,
-                             mw_handle child);
 
 /*
 ** Returns an object that has left the tree, each object once; MW_NONE when
@@ -770,8 +761,8 @@ MW_API void mw_tree_resolve(mw_engine *e);
 ** comparisons. */
 MW_API int mw_tree_has_orphans(const mw_engine *e);
 
-/* Returns whether a field of `obj` is linked.  If not, no write to `obj` needs
-** `mw_tree_unlink`. */
+/* Returns whether a linked field of `obj` holds an object.  If not, no write to
+** `obj` needs `mw_tree_unlink`. */
 MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
 
 /*
@@ -797,16 +788,19 @@ MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
 MW_API uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
                             mw_value *keys, uint32_t n);
 
-/* A field of `parent` that holds an object below a root, since that age. */
+/* A parent of an object below a root. */
 typedef struct mw_holder {
   mw_handle parent;
-  mw_value key;
-  uint32_t age;
+  mw_value key;    /* of one of its fields that hold the object, */
+  uint32_t age;    /* and the age in which this one came to hold it */
+  uint32_t count;  /* of all of them */
+  uint32_t others; /* the last age in which another one did */
 } mw_holder;
 
 /*
-** Finds what leads to `obj` below `root`: stores at most `n` of the fields that
-** hold `obj`.  Returns their number, which may be greater than `n`.
+** Finds what leads to `obj` below `root`: stores at most `n` of the parents.
+** Returns their number, which may be greater than `n`.  Parents may be among
+** them that are below other roots only.
 */
 MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
                                 mw_holder *holders, uint32_t n);

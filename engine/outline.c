@@ -33,7 +33,7 @@
 
 #include "engine.h"
 
-#define member(i) mwi_member_at(o, i)
+#define member(i) mwi_known_at(o, i)
 #define tie(i) mwi_tie_at(o, i)
 
 /* {======================================================
@@ -134,9 +134,9 @@ static void to_tell(mwi_outline *o, uint32_t m) {
 static uint32_t new_member(mw_engine *e, mwi_outline *o, mw_handle obj) {
   uint32_t m;
   if (!grow_heads(e, o, 0)) return 0;
-  m = mwi_pool_take(e, &o->members, sizeof(mwi_member));
+  m = mwi_pool_take(e, &o->members, sizeof(mwi_known));
   if (m == 0) return 0;
-  memset(member(m), 0, sizeof(mwi_member));
+  memset(member(m), 0, sizeof(mwi_known));
   member(m)->obj = obj;
   enter_member(o, m);
   o->n_members++;
@@ -147,7 +147,7 @@ static void free_member(mwi_outline *o, uint32_t m) {
   uint32_t *at = member_head(o, member(m)->obj);
   while (*at != m) at = &member(*at)->chain;
   *at = member(m)->chain;
-  mwi_pool_give(&o->members, m, sizeof(mwi_member));
+  mwi_pool_give(&o->members, m, sizeof(mwi_known));
   o->n_members--;
 }
 
@@ -210,7 +210,7 @@ static void regain(mwi_outline *o, uint32_t m, uint32_t via) {
     work = member(m)->work;
     if (member(m)->unseen) to_scan(o, m);
     for (i = member(m)->outs; i != 0; i = tie(i)->next_out) {
-      mwi_member *child = member(tie(i)->child);
+      mwi_known *child = member(tie(i)->child);
       if (!child->lost) continue;
       child->lost = 0;
       child->via = i;
@@ -292,7 +292,7 @@ void mwi_outline_end(mw_engine *e, mwi_outline *o) {
   for (i = 0; i < o->n_fields; i++)
     for (t = o->fields[i]; t != 0; t = tie(t)->chain)
       mwi_host_release(e, &tie(t)->key);
-  mwi_column_drop(e, &o->members.items, MWI_PAGE * sizeof(mwi_member));
+  mwi_column_drop(e, &o->members.items, MWI_PAGE * sizeof(mwi_known));
   mwi_column_drop(e, &o->ties.items, MWI_PAGE * sizeof(mwi_tie));
   mwi_free(e, o->heads, o->n_heads * sizeof(*o->heads));
   mwi_free(e, o->fields, o->n_fields * sizeof(*o->fields));
@@ -300,7 +300,7 @@ void mwi_outline_end(mw_engine *e, mwi_outline *o) {
 }
 
 size_t mwi_outline_bytes(const mwi_outline *o) {
-  return mwi_column_bytes(&o->members.items, MWI_PAGE * sizeof(mwi_member)) +
+  return mwi_column_bytes(&o->members.items, MWI_PAGE * sizeof(mwi_known)) +
          mwi_column_bytes(&o->ties.items, MWI_PAGE * sizeof(mwi_tie)) +
          (o->n_heads + o->n_fields) * sizeof(*o->heads);
 }
@@ -375,7 +375,7 @@ static void lose(mwi_outline *o, uint32_t m) {
     m = work;
     work = member(m)->work;
     for (i = member(m)->outs; i != 0; i = tie(i)->next_out) {
-      mwi_member *child = member(tie(i)->child);
+      mwi_known *child = member(tie(i)->child);
       if (child->via != i) continue;
       child->via = 0;
       find_way(o, tie(i)->child);

@@ -8,7 +8,7 @@
 #include "moonwatch.h"
 
 /* An object below the root, or the root itself. */
-typedef struct mwi_member {
+typedef struct mwi_known {
   uint32_t chain;       /* the next in the table; of a free member, the next */
   uint32_t known : 1;   /* has the reader been told, in an earlier look? */
   uint32_t stale : 1;   /* may the member have been written unseen? */
@@ -27,7 +27,7 @@ typedef struct mwi_member {
   uint32_t came;      /* and that the reader is to be told of */
   uint32_t work;      /* of a walk: the next one */
   uint32_t seen;      /* the search that has found no way */
-} mwi_member;
+} mwi_known;
 
 /* A field of a member that holds a member. */
 typedef struct mwi_tie {
@@ -52,8 +52,8 @@ typedef struct mwi_outline {
   uint32_t search; /* the search for ways that is under way */
 } mwi_outline;
 
-static inline mwi_member *mwi_member_at(const mwi_outline *o, uint32_t i) {
-  return (mwi_member *)mwi_pool_at(&o->members, i, sizeof(mwi_member));
+static inline mwi_known *mwi_known_at(const mwi_outline *o, uint32_t i) {
+  return (mwi_known *)mwi_pool_at(&o->members, i, sizeof(mwi_known));
 }
 
 static inline mwi_tie *mwi_tie_at(const mwi_outline *o, uint32_t i) {

@@ -7,88 +7,115 @@
 
 #include "watch.h"
 
-/* An object below a root, or the root itself. */
+/* An object in a graph, with the edges to and from it. */
 typedef struct mwi_node {
-  uint32_t next, prev; /* nodes of this object, in other reaches; in the first
-                       ** node, `prev` is the last */
-  uint32_t reach;      /* the number of the reach */
-  uint32_t via;        /* the link on the path from the root; 0 for none */
-  uint32_t ins;        /* the links to this node, the newest first, */
-  uint32_t outs;       /* and from this node */
-  uint32_t chain;      /* the next orphan, or the next released node */
-  uint32_t queued : 1; /* is the node in the chain of orphans? */
-  uint32_t fresh : 1;  /* is the node made by the link under way? */
-  uint32_t seen : 30;  /* the last search that found no path to this node */
-  uint32_t heard;      /* a later node of this object; the nodes between are of
-                       ** silent reaches */
-  uint32_t looked;     /* in the first node: the tree's `woken` when the
-                       ** object's nodes got their `heard` */
-  uint32_t queue;      /* in a search for the shortest path: the next node, */
-  uint32_t toward;     /* and the link that the path takes from this node */
-  uint32_t left;       /* the age in which a field last stopped holding the
-                       ** object, or the node was made */
-  mw_handle obj;
+  uint32_t chain; /* the next released, or free, node */
+  uint32_t ins,
+      outs;        /* the edges to this node, the newest first, and from it */
+  uint32_t n;      /* its members */
+  uint32_t only;   /* the member, if there can be no other; else 0 */
+  uint32_t linked; /* the number of the scan that has linked its fields; 0:
+                      ** they are not linked yet, */
+  uint32_t scans : 1;   /* or are being linked */
+  uint32_t refuses : 1; /* may a field hold what was left out there? */
+  uint32_t waits : 1;   /* in a spread: is the node in the queue? */
+  uint32_t seen : 29;   /* the last search upwards that has met the node */
+  uint32_t queue;       /* in a search or spread: the next node, */
+  uint32_t toward;      /* in a search: the edge of the path from this node */
+  uint32_t left;        /* the age in which a field last stopped holding the
+                        ** object, or the node was made */
+  mw_handle obj;        /* MW_NONE: the ground */
 } mwi_node;
+
+/* An object below a root, or the root itself. */
+typedef struct mwi_member {
+  uint32_t next, prev; /* members of this object, in other reaches; in the first
+                       ** one, `prev` is the last */
+  uint32_t node;       /* 0: the root has ended, or the object is dead */
+  uint32_t reach;      /* the number of the reach */
+  uint32_t via;        /* the edge on the path from the root; 0 for none */
+  uint32_t chain;      /* the next orphan, or new member */
+  uint32_t queued : 1; /* is the member in the chain of orphans? */
+  uint32_t seen : 31;  /* the last search that found no path to this member */
+  uint32_t heard;      /* a later member of this object; those between are of
+                       ** silent reaches */
+  uint32_t looked;     /* in the first one: the tree's `woken` when the
+                       ** object's members got their `heard` */
+  uint32_t came;       /* the age in which the member was made */
+} mwi_member;
 
 /* The objects below a root, with the root; or the objects below all silent
 ** roots.  A filtered reach has only some of these.  A reach of a path has
 ** layers, one for each key: see tree.c. */
 typedef struct mwi_reach {
-  uint32_t root;         /* the root's node, in the first layer */
+  uint32_t root;         /* the root's member, in the first layer; 0: ended */
   uint32_t top;          /* the first layer */
   uint32_t below;        /* the children's layer, 0 for none */
   uint32_t rule;         /* the host's, 0 for none */
   uint32_t heard;        /* if filtered, in `top`: the watches, of which a
                          ** claimed one may wait again */
-  uint32_t age;          /* in which the reach began */
   uint32_t filtered : 1; /* is there a path or a rule? */
   uint32_t kept : 2;     /* does the reach stay when nobody hears?  See
                          ** mw_filter */
+  mw_handle obj;         /* the root's, MW_NONE: the ground, or ended */
   uint64_t order;        /* ascends with each begin of a reach or layer */
   mw_value key;          /* of the field that leads on; MW_TNIL: any field */
 } mwi_reach;
 
-/* A field that holds an object. */
-typedef struct mwi_link {
-  uint32_t next_in, prev_in;   /* links to the child */
-  uint32_t next_out, prev_out; /* links from the parent */
-  uint32_t parent, child;
-  uint32_t age; /* in which the field came to hold the child */
-  mw_value key;
-} mwi_link;
+/* What fields of an object hold another object. */
+typedef struct mwi_edge {
+  uint32_t next_in, prev_in;   /* edges to the child */
+  uint32_t next_out, prev_out; /* edges from the parent */
+  uint32_t parent, child;      /* nodes */
+  uint32_t count : 31;         /* of the fields */
+  uint32_t sure : 1;           /* is the hint surely the key of such a field? */
+  uint32_t age;    /* in which the field of the hint came to hold the child; */
+                   /* from the ground: a bit for each holder */
+  uint32_t others; /* the last one in which another of the fields did, or 0 */
+  mw_value hint;   /* a key */
+} mwi_edge;
 
 typedef struct mwi_tree {
-  mwi_pool nodes, links, reaches;
-  mwi_table table;    /* (parent, key) -> link */
+  mwi_pool nodes, members, edges, reaches;
+  mwi_table table;    /* (parent, child) -> edge */
   uint64_t order;     /* of the newest reach */
   uint32_t woken;     /* increases when a silent reach is heard; never 0 */
   uint32_t ground;    /* the reach of all silent roots, or 0 */
-  uint32_t orphans;   /* nodes that lost their path, not yet resolved */
+  uint32_t scans;     /* the number of the last scan that has ended */
+  uint32_t orphans;   /* members that lost their path, not yet resolved */
   uint32_t released;  /* nodes below no root */
+  uint32_t moves;     /* increases with each link and unlink by a write */
   uint32_t steps;     /* of climbs since orphans were resolved */
   uint32_t lost;      /* orphans since then that have not come back; or more */
-  uint64_t changes;   /* increases when a link comes or goes */
-  uint64_t shortened; /* `changes` when node `shortest` got the shortest path */
-  uint32_t shortest;
-  uint32_t search;  /* the number of the search for paths */
-  uint32_t left;    /* the age in which a field last stopped holding a node */
-  int forgets;      /* is an object being forgotten that has died? */
-  uint32_t version; /* increases when a node goes */
-  uint32_t found;   /* a node that was found lately, perhaps gone since */
+  uint64_t changes;   /* increases when an edge comes or goes */
+  uint64_t shortened; /* `changes` when `shortest` got the shortest path */
+  uint32_t shortest;  /* a member */
+  uint32_t search;    /* the number of the search for paths */
+  uint32_t upward;    /* the number of the search upwards */
+  uint32_t left;      /* the age in which a field last stopped holding a node */
+  int forgets;        /* is an object being forgotten that has died? */
+  uint32_t version;   /* increases when a member goes */
+  uint32_t found;     /* a member that was found lately, perhaps gone since */
 } mwi_tree;
+
+/* The hash of the edge between two nodes. */
+static inline uint32_t mwi_pair_hash(uint32_t parent, uint32_t child) {
+  uint64_t n = ((uint64_t)parent << 32 | child) * UINT64_C(0x9E3779B97F4A7C15);
+  return (uint32_t)(n >> 32) ^ (uint32_t)n;
+}
 
 MWI_API void mwi_tree_close(mw_engine *e);
 
-/* Ends the nodes and links of the dead object of a slot. */
+/* Ends the nodes and edges of the dead object of a slot. */
 MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 
 /* A climb to the roots above an object that are heard, one by one in the order
 ** of their reaches.  The caller may do anything with the engine between two
 ** steps; a reach that begins then is not part of the climb. */
 typedef struct mwi_climb {
-  uint32_t node;    /* the object's, below the returned root */
+  uint32_t member;  /* the object's, below the returned root */
   uint32_t version; /* of the tree when the root was returned */
-  uint64_t order;   /* of the node's layer */
+  uint64_t order;   /* of the member's layer */
   uint64_t newest;  /* the order of the newest layer at the first step */
   uint32_t top;     /* the reach */
   uint32_t filter;  /* the reach, if it is filtered, else 0 */
@@ -141,6 +168,33 @@ MWI_API int mwi_tree_leads_on(const mw_engine *e, mw_handle parent,
 ** a rule? */
 MWI_API int mwi_tree_holds(const mw_engine *e, mw_reach reach, mw_handle parent,
                            mw_handle child);
+
+/* Are fields of the object still to be linked in the reach, or with 0 in one
+** without a rule, or in any reach? */
+#define MWI_ANY_REACH UINT32_MAX
+MWI_API int mwi_tree_is_open(const mw_engine *e, mw_reach reach, mw_handle obj);
+
+/* What a field of the parent holds has been left out in the reach, or with 0 in
+** those without a rule.  The second function returns whether anything ever was,
+** anywhere: then a child that is let in may be in several fields. */
+MWI_API void mwi_tree_refuse(const mw_engine *e, mw_reach reach,
+                             mw_handle parent);
+MWI_API int mwi_tree_refuses(const mw_engine *e, mw_handle parent);
+
+/* Returns the edge if a link of the child needs no memory, no question and no
+** scan, but only to count; else 0.  The second function counts the field. */
+MWI_API uint32_t mwi_tree_edge(const mw_engine *e, mw_handle parent,
+                               mw_handle child);
+MWI_API void mwi_tree_add(mw_engine *e, uint32_t edge, const mw_value *key);
+
+/* Have fields of the object been linked since the scan with that number? */
+MWI_API int mwi_tree_scanned_since(const mw_engine *e, mw_handle obj,
+                                   uint32_t number);
+
+/* Where there is an edge, it counts `n` fields; under this key the parent holds
+** the child, or (`here`) does not. */
+MWI_API void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
+                            mw_handle child, uint32_t n, int here);
 
 /* Finds the root's own field on the shortest path from the root to the
 ** object. */

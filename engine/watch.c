@@ -445,8 +445,10 @@ int mw_guard_has_lost(const mw_engine *e, mw_handle guard) {
 /* A later version's struct is larger: this engine reads the fields that it
 ** knows. */
 void mw_host_set(mw_engine *e, const mw_host *host) {
-  mwi_check_call(host->size == 0 || host->size >= sizeof(mw_host));
-  e->watch.host = *host;
+  size_t size = (host->size != 0) ? host->size : offsetof(mw_host, key);
+  if (size > sizeof(mw_host)) size = sizeof(mw_host);
+  memset(&e->watch.host, 0, sizeof(mw_host));
+  memcpy(&e->watch.host, host, size);
 }
 
 static void call_quietly(const mw_engine *e,
@@ -910,7 +912,7 @@ static void visit_roots(mw_engine *e, mwi_object *r, event *ev, visitor f) {
        root != NULL && r->obj == obj && !ev->refused;
        root = mwi_tree_next(e, r, &ev->change->key, &climb)) {
     mw_value key = {MW_TNIL, {0}};
-    ev->change->node = climb.node;
+    ev->change->node = climb.member;
     ev->change->reach = ev->reach = climb.filter;
     if (root->fields != 0) mwi_tree_top(e, &climb, &key);
     f(e, root, &key, ev);

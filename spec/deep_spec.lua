@@ -1918,6 +1918,39 @@ describe("descend", function()
       end
     end)
 
+  it("says yes once for all fields of a parent that hold the table",
+    function()
+      local function rule(_, key) return key ~= "no" end
+      for _, how in ipairs { "rule", "policy", "scan" } do
+        local child, told = { x = 0 }, 0
+        local root = how == "scan" and { no = child, yes = child } or {}
+        local former = mw.policy({
+          descend = how == "policy" and rule or nil,
+        }):use()
+        mw.watch(root, function(_, _, _, _, _, written)
+          if written == child then told = told + 1 end
+        end, { deep = true, once = false,
+          descend = how ~= "policy" and rule or nil })
+        local function is_below()
+          mw.reap()
+          told = 0
+          child.x = child.x + 1
+          return told == 1
+        end
+        root.no = child
+        assert.equal(how == "scan", is_below())
+        root.yes = child
+        assert.is_true(is_below())
+        root.yes = nil
+        assert.is_true(is_below(), how)
+        root.no = nil
+        assert.is_false(is_below())
+        root.no = child
+        assert.is_false(is_below())
+        former:use()
+      end
+    end)
+
   it("of the policy is not asked about what only other rules decide",
     function()
       local asked = {}

@@ -205,9 +205,9 @@ static void callbacks(mw_engine *e, heap *h) {
 
 static void build(mw_engine *e) {
   mw_reach reach;
-  mw_value key = {MW_TINTEGER, {7}};
-  const mw_host host = {NULL, guard, alive, NULL, NULL, restore,
-                        NULL, NULL,  NULL,  NULL, NULL, 0};
+  mw_value key = {MW_TINTEGER, {7}}, field;
+  const mw_host host = {NULL, guard, alive, NULL, NULL, restore, NULL,
+                        NULL, NULL,  NULL,  NULL, 0,    NULL};
   mw_watch_options options;
   mw_watch_id id;
   mw_hierarchy scopes;
@@ -226,9 +226,13 @@ static void build(mw_engine *e) {
   mw_watch_begin(e, objects[0], &options, &id);
   mw_watch_begin(e, objects[0], &options, &id);
   mw_root_begin(e, objects[0], &reach);
-  mw_tree_link(e, 0, objects[0], &key, objects[1]);
+  mw_tree_scan(e, objects[0], &field);
+  mw_tree_scan_link(e, 0, objects[0], &key, objects[1]);
+  mw_tree_scanned(e, objects[0]);
   key.u.i = 8;
-  mw_tree_link(e, 0, objects[1], &key, objects[2]);
+  mw_tree_scan(e, objects[1], &field);
+  mw_tree_scan_link(e, 0, objects[1], &key, objects[2]);
+  mw_tree_scanned(e, objects[1]);
   mw_root_begin_silent(e, objects[3], &reach);
   mw_object_serial(e, objects[2], &serial);
   mw_clock_advance(e, MW_CLOCK);
@@ -244,7 +248,9 @@ static void build(mw_engine *e) {
 #define NODE(i) ((mwi_node *)mwi_pool_at(&e->tree.nodes, i, sizeof(mwi_node)))
 #define REACH(i) \
   ((mwi_reach *)mwi_pool_at(&e->tree.reaches, i, sizeof(mwi_reach)))
-#define LINK(i) ((mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link)))
+#define MEMBER(i) \
+  ((mwi_member *)mwi_pool_at(&e->tree.members, i, sizeof(mwi_member)))
+#define EDGE(i) ((mwi_edge *)mwi_pool_at(&e->tree.edges, i, sizeof(mwi_edge)))
 
 /* Damages one thing, expects the damage to be found, and repairs the thing. */
 #define finds(what, wrong) \
@@ -257,10 +263,9 @@ static void build(mw_engine *e) {
     check(mw_verify(e) == MW_OK); \
   } while (0)
 
-/* Watch 1 is of all fields, 2 and 3 are of one.  Nodes: 1 is the root, 2 and 3
-** are below it, in reach 1; 4 is the ground and 5 the silent root, in reach 2.
-** Link 1 leads to 2, 2
-** to 3, 3 to 5. */
+/* Watch 1 is of all fields, 2 and 3 are of one.  Nodes, and members: 1 is the
+** root, 2 and 3 are below it, in reach 1; 4 is the ground and 5 the silent root,
+** in reach 2.  Edge 1 leads to 2, 2 to 3, 3 to 5. */
 static void damage(mw_engine *e, heap *h) {
   mwi_identity *identity = &e->identity;
   mwi_clock *clock = e->clock.clocks;
@@ -308,25 +313,32 @@ static void damage(mw_engine *e, heap *h) {
   finds(e->watch.walks, 1);
   finds(e->watch.watches.free, 2);
   finds(e->watch.fields.n, 2);
-  finds(NODE(2)->reach, 2);
-  finds(NODE(2)->reach, 3);
+  finds(MEMBER(2)->reach, 2);
+  finds(MEMBER(2)->reach, 3);
+  finds(MEMBER(2)->node, 3);
+  finds(MEMBER(2)->prev, 3);
   finds(REACH(1)->root, 2);
-  finds(NODE(2)->via, 0);
-  finds(NODE(2)->via, 2);
+  finds(MEMBER(2)->via, 0);
+  finds(MEMBER(2)->via, 2);
   finds(NODE(2)->ins, 0);
   finds(NODE(2)->outs, 0);
-  NODE(2)->queued = 1;
+  finds(NODE(2)->n, 2);
+  finds(NODE(4)->only, 0);
+  MEMBER(2)->queued = 1;
   check(mw_verify(e) == MW_BROKEN);
-  NODE(2)->queued = 0;
+  MEMBER(2)->queued = 0;
   finds(NODE(2)->obj, objects[2]);
-  finds(LINK(1)->parent, 2);
-  finds(LINK(1)->child, 3);
-  finds(LINK(2)->next_in, 1);
-  finds(LINK(3)->key.type, MW_TINTEGER);
+  finds(EDGE(1)->parent, 2);
+  finds(EDGE(1)->child, 3);
+  finds(EDGE(2)->next_in, 1);
+  finds(EDGE(3)->age, 3);
+  EDGE(1)->count = 0;
+  check(mw_verify(e) == MW_BROKEN);
+  EDGE(1)->count = 1;
   finds(e->tree.ground, 0);
   finds(e->tree.orphans, 2);
   finds(e->tree.released, 2);
-  finds(e->tree.links.free, 1);
+  finds(e->tree.edges.free, 1);
   finds(e->journal.open, 2);
   finds(e->journal.entries, 1);
   finds(e->scope.all[0]->frames, 0);
@@ -389,9 +401,9 @@ static void shows(mw_engine *e, heap *h) {
                "  below 1: 7 of 1\n"
                "  holds 3 under 8\n"
                "object 3: 0 writes\n"
-               "  below 1: 8 of 2, 7 of 1\n"
+               "  below 1: 8 of 2\n"
                "object 4: 0 writes\n"
-               "  below the ground: value 4 of the ground\n"
+               "  below the ground\n"
                "hierarchy 0: 1 frames\n"
                "  thread none executes 2 as 5\n"
                "trace: 1 events, room for 10, 0 lost, runs\n") == 0);

@@ -325,19 +325,24 @@ static void let_go(void) {
 
 static int scan(int i);
 
-static int link_field(int i, int k) {
+static int link_field(int i, int k,
+                      int (*link)(mw_engine *, mw_reach, mw_handle,
+                                  const mw_value *, mw_handle)) {
   int child = world.objects[i].field[k], code;
   mw_value key = key_of(k);
-  code = mw_tree_link(world.e, 0, world.objects[i].h, &key,
-                      world.objects[child].h);
+  code = link(world.e, 0, world.objects[i].h, &key, world.objects[child].h);
   return code == MW_NEW ? scan(child) : code;
 }
 
 /* Links all objects in the fields of an object. */
 static int scan(int i) {
+  mw_value key;
   int k, code = MW_OK;
+  if (mw_tree_scan(world.e, world.objects[i].h, &key) == 0) return MW_OK;
   for (k = 0; k < KEYS && code >= 0; k++)
-    if (world.objects[i].field[k] != NONE) code = link_field(i, k);
+    if (world.objects[i].field[k] != NONE)
+      code = link_field(i, k, mw_tree_scan_link);
+  if (code >= 0) mw_tree_scanned(world.e, world.objects[i].h);
   return code;
 }
 
@@ -347,22 +352,23 @@ static int store(int i, int k, int child) {
   object *o = &world.objects[i];
   int old = o->field[k], code, refused;
   mw_value key = key_of(k);
+  if (old == child) return 1;
   o->field[k] = child;
   if (!mw_tree_has(world.e, o->h)) return 1;
-  if (child == NONE) {
-    mw_tree_unlink(world.e, o->h, &key);
-    return 1;
+  if (child != NONE) {
+    begin_risk();
+    code = link_field(i, k, mw_tree_link);
+    refused = end_risk();
+    expect((code == MW_NOMEM) == refused && (refused || code >= 0));
+    if (refused) {
+      o->field[k] = old;
+      mw_tree_unlink(world.e, o->h, &key, world.objects[child].h);
+      mw_tree_resolve(world.e);
+      return 0;
+    }
   }
-  begin_risk();
-  code = link_field(i, k);
-  refused = end_risk();
-  expect((code == MW_NOMEM) == refused && (refused || code >= 0));
-  if (!refused) return 1;
-  o->field[k] = old;
-  mw_tree_unlink(world.e, o->h, &key);
-  mw_tree_resolve(world.e);
-  if (old != NONE && mw_tree_has(world.e, o->h)) expect(link_field(i, k) >= 0);
-  return 0;
+  if (old != NONE) mw_tree_unlink(world.e, o->h, &key, world.objects[old].h);
+  return 1;
 }
 
 /* Gives the written field a row. */
@@ -577,13 +583,18 @@ static void replace_guard(void) {
   world.invalid[i] = 0;
 }
 
+static void unlink_key(int i, const mw_value *key) {
+  int child = world.objects[i].field[KEYS - 1];
+  if (child != NONE)
+    mw_tree_unlink(world.e, world.objects[i].h, key, world.objects[child].h);
+}
+
 /* Kills the object that is a key, with the fields under the key. */
 static void replace_key(void) {
   mw_value key = key_of(KEYS - 1);
   int i;
   for (i = 0; i < OBJECTS; i++)
-    if (mw_tree_has(world.e, world.objects[i].h))
-      mw_tree_unlink(world.e, world.objects[i].h, &key);
+    if (mw_tree_has(world.e, world.objects[i].h)) unlink_key(i, &key);
   mw_object_forget(world.e, world.key);
   mw_object_identify(world.e, &world.places[OBJECTS + GUARDS], &world.key);
   for (i = 0; i < OBJECTS; i++) world.objects[i].field[KEYS - 1] = NONE;
@@ -755,6 +766,21 @@ static void refuse(telling *t) {
     if (world.watches[i].claim == t->walk) world.watches[i].claim = 0;
 }
 
+/* Which field of the parent holds the child? */
+static int find_key(void *ud, mw_handle parent, mw_handle child,
+                    mw_value *key) {
+  int i = 0, k = 0;
+  (void)ud;
+  while (i < OBJECTS && world.objects[i].h != parent) i++;
+  for (; i < OBJECTS && k < KEYS; k++) {
+    int held = world.objects[i].field[k];
+    if (held != NONE && world.objects[held].h == child) break;
+  }
+  if (i == OBJECTS || k == KEYS) return 0;
+  *key = key_of(k);
+  return 1;
+}
+
 static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
   telling *t = world.now;
@@ -776,12 +802,14 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
 
 static void retain(void *ud, const mw_value *key) {
   (void)ud;
-  if (key->type != MW_TOTHER) world.kept++;
+  (void)key;
+  world.kept++;
 }
 
 static void release(void *ud, const mw_value *key) {
   (void)ud;
-  if (key->type != MW_TOTHER) world.kept--;
+  (void)key;
+  world.kept--;
 }
 
 /* }====================================================== */
@@ -823,8 +851,9 @@ static void compare(void) {
 }
 
 static void begin(mw_engine *e, heap *h) {
-  const mw_host host = {NULL,  called, NULL, retain, release, NULL,
-                        asked, NULL,   NULL, NULL,   NULL,    0};
+  const mw_host host = {NULL, called,       NULL,    retain, release,
+                        NULL, asked,        NULL,    NULL,   NULL,
+                        NULL, sizeof(host), find_key};
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;

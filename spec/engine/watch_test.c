@@ -55,8 +55,8 @@ static int asked(void *ud, mw_handle obj, uint64_t ref, int flags,
 }
 
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL,  called, alive, NULL, NULL, NULL,
-                       asked, NULL,   NULL,  NULL, NULL, 0};
+  const mw_host its = {NULL, called, alive, NULL, NULL, NULL, asked,
+                       NULL, NULL,   NULL,  NULL, 0,    NULL};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_host_set(e, &its);
@@ -789,7 +789,9 @@ static void checks_above(mw_engine *e, heap *h) {
   (void)h;
   mw_object_identify(e, &places[1], &root);
   check(mw_root_begin(e, root, &reach) == MW_NEW);
-  check(mw_tree_link(e, 0, root, &key, obj) == MW_NEW);
+  check(mw_tree_scan(e, root, &key) == 2);
+  check(mw_tree_scan_link(e, 0, root, &key, obj) == MW_NEW);
+  mw_tree_scanned(e, root);
   watch('a', MW_CHECK);
   host.obj = root;
   watch('b', MW_CHECK | MW_DEEP);
@@ -830,7 +832,7 @@ static void begin_paths(void) {
 /* A reach that nobody hears ends when another one begins. */
 static void checks_of_paths(mw_engine *e, heap *h) {
   mw_handle obj = begin(e), below = MW_NONE;
-  mw_value key = {MW_TINTEGER, {7}};
+  mw_value key = {MW_TINTEGER, {7}}, wanted;
   mw_watch_options options;
   mw_watch_id id;
   (void)h;
@@ -838,7 +840,9 @@ static void checks_of_paths(mw_engine *e, heap *h) {
   options.flags = MW_CHECK | MW_ONCE | MW_DEEP;
   options.reach = begin_path(7);
   mw_object_identify(e, &places[1], &below);
-  check(mw_tree_link(e, options.reach, obj, &key, below) == MW_NEW);
+  check(mw_tree_scan(e, obj, &wanted) == 1);
+  check(mw_tree_scan_link(e, 0, obj, &key, below) == MW_NEW);
+  mw_tree_scanned(e, obj);
   options.ref = 'a';
   check(mw_watch_begin(e, obj, &options, &id) == MW_OK);
   options.ref = 'b';

@@ -93,6 +93,13 @@ static void release(void *ud, const mw_value *value) {
   s->base->lua.release(s->base->lua.ud, value);
 }
 
+static int find_key(void *ud, mw_handle parent, mw_handle child,
+                    mw_value *key) {
+  const mwb_state *s = (const mwb_state *)ud;
+  const mw_host *host = is_pinned(s, parent) ? &s->base->host : &s->base->lua;
+  return host->key != NULL && host->key(host->ud, parent, child, key);
+}
+
 void mwb_join_hosts(mwb_state *s) {
   mw_host both;
   if (s->base->host.call == NULL && s->base->host.restore == NULL) return;
@@ -107,6 +114,7 @@ void mwb_join_hosts(mwb_state *s) {
   both.hand = hand;
   both.retain = retain;
   both.release = release;
+  both.key = find_key;
   mw_host_set(s->engine, &both);
 }
 

@@ -162,8 +162,8 @@ static void doubt_late(mwb_feed *f, uint64_t since) {
   const mwi_outline *o = &f->outline;
   uint32_t i, m;
   for (i = 0; i < o->n_heads; i++)
-    for (m = o->heads[i]; m != 0; m = mwi_member_at(o, m)->chain) {
-      mw_handle h = mwi_member_at(o, m)->obj;
+    for (m = o->heads[i]; m != 0; m = mwi_known_at(o, m)->chain) {
+      mw_handle h = mwi_known_at(o, m)->obj;
       if (is_late(f->s, h, 2 * since + 1))
         mwi_outline_doubt(f->s->engine, &f->outline, h);
     }
@@ -309,8 +309,8 @@ static const mw_entry *last_of(const looking *w, const record *r) {
 ** The outline
 ** ======================================================= */
 
-static mwi_member *member_at(const looking *w, uint32_t m) {
-  return mwi_member_at(&w->f->outline, m);
+static mwi_known *member_at(const looking *w, uint32_t m) {
+  return mwi_known_at(&w->f->outline, m);
 }
 
 /* Pushes the fields of the table on the top as delivered, and a first key. */
@@ -494,14 +494,14 @@ static void update_outline(const looking *w) {
 
 /* Does the program know the member since an entry of its own? */
 static int is_own(const looking *w, uint32_t m) {
-  const mwi_member *its = member_at(w, m);
+  const mwi_known *its = member_at(w, m);
   return its->own == w->f->outline.looks && its->put != NONE;
 }
 
 /* Does the program know the member otherwise than by being told in this look?
 ** All fields of other members are told of, sooner or later. */
 static int is_known(const looking *w, uint32_t m) {
-  const mwi_member *its = member_at(w, m);
+  const mwi_known *its = member_at(w, m);
   return !its->lost && its->told != w->f->outline.looks &&
          (!its->comes || is_own(w, m));
 }
@@ -521,7 +521,7 @@ static int is_unseen(const looking *w, uint32_t m, uint32_t i) {
 ** the look, to the list of such; with the number NONE if the program is to be
 ** told of the member all the same.  So it is with what is below. */
 static void add_own(const looking *w, uint32_t m, uint32_t i, uint32_t *list) {
-  mwi_member *its = member_at(w, m);
+  mwi_known *its = member_at(w, m);
   if (!its->comes || its->own == w->f->outline.looks) return;
   its->own = w->f->outline.looks;
   its->put = (i == NONE || is_unseen(w, m, i)) ? NONE : i;
@@ -559,7 +559,7 @@ static void find_own(const looking *w) {
   uint32_t i;
   for (i = 0; i < w->look->n; i++) {
     const mw_entry *entry = &w->look->entries[i];
-    const mwi_member *its;
+    const mwi_known *its;
     uint32_t m;
     if (w->marks[i] == 0 || aspect_of(entry) != MW_UPDATE) continue;
     m = mwi_outline_find(o, entry->obj);
@@ -614,7 +614,7 @@ static void add_told(looking *w, int object, int kind) {
 static uint32_t coming(const looking *w) {
   const mwi_outline *o = &w->f->outline;
   int type = lua_type(w->L, -1);
-  const mwi_member *its;
+  const mwi_known *its;
   uint32_t m;
   if (o->root == 0 || (type != LUA_TTABLE && type != LUA_TUSERDATA)) return 0;
   m = mwi_outline_find(o, mwb_handle_of(w->L, w->s, -1));
@@ -699,7 +699,7 @@ static void tell_record(looking *w, const record *r) {
 
 /* Is the record about what the program knows, and news to it? */
 static int is_news(const looking *w, const record *r) {
-  const mwi_member *its;
+  const mwi_known *its;
   if (w->f->root == MW_NONE) return 1;
   if (r->member == 0 || !is_known(w, r->member)) return 0;
   its = member_at(w, r->member);

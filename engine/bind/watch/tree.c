@@ -2,19 +2,24 @@
 ** tree.c - deep watches: objects below a deeply watched one get shadows, too.
 ** SPDX-License-Identifier: MIT
 **
-** The engine stores the links; this file finds the links.  When an object
-** enters the tree of a root, the object is scanned: every table in a field is
-** linked, and scanned too if the table is new in the tree.  After the scan,
-** each write to the object links the value that the write stores and unlinks
-** the value that the write replaces.
+** The engine counts, for each parent and child, the fields that hold the child;
+** this file finds the fields.  When an object enters the tree of a root, the
+** object is scanned: every table in a field is linked, and scanned too if its
+** fields are not linked yet.  After the scan, each write to the object links
+** the table that the write stores and unlinks the one that it replaces.
+**
+** A scan and a write ask the policy, and the rules of roots, which tables are
+** below.  These functions may do anything, so a scan asks first, about all
+** fields, and then links them with nobody in between.  If somebody moves tables
+** while a write asks, or if a table of the parent was ever left out, then the
+** write does not add, but counts the fields that hold what it has stored.
 **
 ** Classes are no contents: see state.c.  A table that turns out to be a class
 ** after it was linked is unlinked.
 **
-** A table to be stored is first held by an extra link (under no key), then all
-** tables below are included, and only then the table is stored.  While the
-** table is stored, the extra link holds the table that was in the field.  So a
-** failure leaves the object unchanged, and can put the links back without
+** A table to be stored is linked first, then all tables below are included, and
+** only then the table is stored, and what was in the field unlinked.  So a
+** failure leaves the object unchanged, and to take back the link needs no
 ** memory.
 **
 ** An object that a write takes out of the tree may be about to move: a program
@@ -30,8 +35,6 @@
 #include "../journal/journal.h"
 #include "../traps/trap.h"
 #include "../traps/traps.h"
-
-static const mw_value HOLD = {MW_TNIL, {0}};
 
 /* {======================================================
 ** Scanning
@@ -111,86 +114,179 @@ uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function) {
   return (uint32_t)i;
 }
 
-static void scan_all(lua_State *L, mwb_state *s, mw_reach reach);
+/* Is a table that the object with handle `h` holds asked about? */
+static int has_questions(lua_State *L, mwb_state *s, mw_handle h) {
+  mw_handle root;
+  uint32_t rule;
+  if (mw_tree_ruled(s->engine, h, 0, &root, &rule) != 0) return 1;
+  if (!mwb_push_question(L, s, MWB_DESCEND)) return 0;
+  lua_pop(L, 1);
+  return 1;
+}
 
-/* Links, or with `hold` only holds, the child on the top in a reach, or in all
-** reaches without a rule, under the key below the top. */
-static int link_in(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
-                   int hold) {
+/* Does a reach, or with 0 those without a rule, include the value on the top,
+** which the object at `parent` with handle `h` has under the key below the top?
+*/
+static int includes(lua_State *L, mwb_state *s, mw_reach reach, int parent,
+                    mw_handle h) {
+  mw_handle root;
+  uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
+  int yes = (rule != 0) ? rule_allows(L, s, root, rule, parent)
+                        : policy_allows(L, s, parent);
+  if (!yes) mwi_tree_refuse(s->engine, reach, h);
+  return yes;
+}
+
+/* Appends the value on the top to the list of objects to scan. */
+static void append(lua_State *L, int list) {
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
+}
+
+typedef int (*linker)(mw_engine *e, mw_reach reach, mw_handle parent,
+                      const mw_value *key, mw_handle child);
+
+/* Links the child on the top under the key below the top in a reach, or with 0
+** in all without a rule.  Returns whether the child is to be scanned. */
+static int link_in(lua_State *L, mwb_state *s, linker link, mw_reach reach,
+                   mw_handle parent) {
   int top = lua_gettop(L), code;
   mw_handle h = mwb_identify(L, s, "watch", top, 1);
   mw_value key = mwb_key_to_keep(L, s, top - 1);
-  code =
-      (hold ? mw_tree_hold : mw_tree_link)(s->engine, reach, parent, &key, h);
+  code = link(s->engine, reach, parent, &key, h);
   mwb_check(L, code);
   lua_settop(L, top);
   return code == MW_NEW;
 }
 
-/* Does the policy decide about the child under the key below the top in a
-** reach, or with 0 in any? */
-static int policy_decides(lua_State *L, mwb_state *s, mw_reach reach,
-                          mw_handle parent) {
-  mw_value key;
-  if (reach != 0) return 1;
-  key = mwb_key(L, s, lua_gettop(L) - 1);
-  return mwi_tree_leads_on(s->engine, parent, &key);
+/* {======================================================
+** Asking about all fields of an object
+** ======================================================= */
+
+/* The stack of a scan, from the object on. */
+enum { CONTENTS = 1, ANSWERS, FIELDS, ASKED };
+
+/* Pushes the table of answers for a reach. */
+static void push_answers(lua_State *L, int object, mw_reach reach) {
+  if (lua_rawgeti(L, object + ANSWERS, (lua_Integer)reach) == LUA_TTABLE)
+    return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, object + ANSWERS, (lua_Integer)reach);
 }
 
-/* Links the value on the top, which the object at `parent` with handle `h` has
-** under the key below the top, wherever a reach includes the value.  Appends a
-** child that is new to the list of objects to scan.  What is below the parent
-** already stays so, and nobody is asked.  Returns whether the policy
-** includes the value. */
-static int link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
-                      mw_handle h, int hold, int list) {
-  mw_handle root;
-  mw_handle child;
-  uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
-  int is_new = 0, includes = 0;
-  if (!mwb_may_enter(L, s, parent, NULL)) return 0;
-  child = mwb_handle_of(L, s, -1);
-  if (rule != 0) {
-    is_new = (mwi_tree_holds(s->engine, reach, h, child) ||
-              rule_allows(L, s, root, rule, parent)) &&
-             link_in(L, s, reach, h, hold);
-  } else if (policy_decides(L, s, reach, h) &&
-             (mwi_tree_holds(s->engine, reach, h, child) ||
-              policy_allows(L, s, parent))) {
-    includes = 1;
-    is_new = link_in(L, s, reach, h, hold);
-  }
-  if (reach == 0) {
-    mw_reach ruled = 0;
-    while ((ruled = mw_tree_ruled(s->engine, h, ruled, &root, &rule)) != 0)
-      if (mwi_tree_holds(s->engine, ruled, h, child) ||
-          rule_allows(L, s, root, rule, parent))
-        is_new |= link_in(L, s, ruled, h, hold);
-  }
-  if (is_new) {
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
-  }
-  return includes;
+static int is_included(lua_State *L, int object, mw_reach reach) {
+  int top = lua_gettop(L), yes;
+  if (lua_isnil(L, object + ANSWERS)) return 1;
+  push_answers(L, object, reach);
+  lua_pushvalue(L, top);
+  yes = lua_rawget(L, -2) != LUA_TNIL;
+  lua_settop(L, top);
+  return yes;
 }
 
-/* The object that is stored to may have come on a path once more, below the
-** value at VALUE, and then leads to the value there as well. */
-static void link_again(lua_State *L, mwb_state *s, mw_handle h) {
+/* Asks about the field on the top for a reach, unless the answer was yes for
+** another field that holds the same. */
+static void ask_for(lua_State *L, mwb_state *s, int object, mw_handle h,
+                    mw_reach reach) {
   int top = lua_gettop(L);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  while (link_in(L, s, 0, h, 0)) {
-    lua_createtable(L, 1, 0);
-    lua_pushvalue(L, VALUE);
-    lua_rawseti(L, -2, 1);
-    scan_all(L, s, 0);
+  if (!mwi_tree_is_open(s->engine, reach, h) || is_included(L, object, reach) ||
+      !includes(L, s, reach, object, h))
+    return;
+  push_answers(L, object, reach);
+  lua_pushvalue(L, top);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_settop(L, top);
+}
+
+/* Asks about the field on the top, wherever its object is. */
+static void ask(lua_State *L, mwb_state *s, int object, mw_handle h) {
+  mw_value key = mwb_key(L, s, lua_gettop(L) - 1);
+  mw_handle root;
+  uint32_t rule;
+  mw_reach reach = 0;
+  if (!mwb_may_enter(L, s, object, NULL)) return;
+  if (mwi_tree_leads_on(s->engine, h, &key)) ask_for(L, s, object, h, 0);
+  while ((reach = mw_tree_ruled(s->engine, h, reach, &root, &rule)) != 0)
+    ask_for(L, s, object, h, reach);
+}
+
+/* Appends the field on the top to the list of those to ask about, if it has not
+** been asked about. */
+static void note_field(lua_State *L, int object) {
+  int top = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, object + FIELDS);
+  lua_pushvalue(L, top - 1);
+  lua_rawget(L, object + ASKED);
+  if (lua_istable(L, top) && !lua_rawequal(L, -1, top)) {
+    lua_pushvalue(L, top - 1);
+    lua_rawseti(L, object + FIELDS, n + 1);
+    lua_pushvalue(L, top);
+    lua_rawseti(L, object + FIELDS, n + 2);
+    lua_pushvalue(L, top - 1);
+    lua_pushvalue(L, top);
+    lua_rawset(L, object + ASKED);
   }
   lua_settop(L, top);
 }
 
-/* Gives the object on the top a shadow, and links the tables in its fields. */
-static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
+/* Pushes the field of a key of the object, and returns whether there is one. */
+static int push_field(lua_State *L, mwb_state *s, int object,
+                      const mw_value *key) {
+  mwb_push_key(L, s, key);
+  lua_pushvalue(L, -1);
+  return !lua_isnil(L, -1) && lua_rawget(L, object + CONTENTS) == LUA_TTABLE;
+}
+
+/* Asks about the fields of the object that are to be linked, and about those
+** that come meanwhile. */
+static void ask_all(lua_State *L, mwb_state *s, int object, mw_handle h) {
+  lua_Integer i = 1;
+  mw_value key;
+  int wanted;
+  lua_settop(L, object + CONTENTS);
+  lua_newtable(L); /* ANSWERS */
+  lua_newtable(L); /* FIELDS */
+  lua_newtable(L); /* ASKED */
+  do {
+    wanted = mw_tree_scan(s->engine, h, &key);
+    if (wanted == 1 && push_field(L, s, object, &key)) note_field(L, object);
+    lua_settop(L, object + ASKED);
+    if (wanted == 2)
+      for (lua_pushnil(L); lua_next(L, object + CONTENTS) != 0; lua_pop(L, 1))
+        note_field(L, object);
+    for (; lua_rawgeti(L, object + FIELDS, i) != LUA_TNIL; i += 2) {
+      lua_rawgeti(L, object + FIELDS, i + 1);
+      ask(L, s, object, h);
+      lua_settop(L, object + ASKED);
+    }
+    lua_settop(L, object + ASKED);
+  } while (wanted != 0 && i <= (lua_Integer)lua_rawlen(L, object + FIELDS));
+}
+
+/* }====================================================== */
+
+/* Links the field on the top wherever it is included. */
+static void link_field(lua_State *L, mwb_state *s, int object, mw_handle h,
+                       int list) {
+  mw_handle root;
+  uint32_t rule;
+  mw_reach reach = 0;
+  int is_new = 0;
+  if (!mwb_may_enter(L, s, object, NULL)) return;
+  if (is_included(L, object, 0))
+    is_new = link_in(L, s, mw_tree_scan_link, 0, h);
+  while ((reach = mw_tree_ruled(s->engine, h, reach, &root, &rule)) != 0)
+    if (is_included(L, object, reach))
+      is_new |= link_in(L, s, mw_tree_scan_link, reach, h);
+  if (is_new) append(L, list);
+}
+
+/* Gives the object on the top a shadow, and links the tables in its fields if
+** they are not linked yet. */
+static void scan(lua_State *L, mwb_state *s, int list) {
   int object = lua_gettop(L), wanted;
   mw_handle h = mwb_handle_of(L, s, object);
   mw_value key;
@@ -201,37 +297,42 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
     mwb_push_shadow(L, object);
   }
   mwb_note_classes(L, s, object, NULL);
-  wanted = mw_tree_wanted(s->engine, reach, h, &key);
-  if (wanted == 1) {
-    mwb_push_key(L, s, &key);
-    lua_pushvalue(L, -1);
-    if (!lua_isnil(L, -1) && lua_rawget(L, object + 1) != LUA_TNIL)
-      link_child(L, s, reach, object, h, 0, list);
+  if (!mwi_tree_is_open(s->engine, MWI_ANY_REACH, h)) return;
+  if (has_questions(L, s, h))
+    ask_all(L, s, object, h);
+  else
+    lua_pushnil(L);                        /* ANSWERS */
+  if (!mwb_push_shadow(L, object)) return; /* a function has ended all */
+  lua_replace(L, object + CONTENTS);
+  wanted = mw_tree_scan(s->engine, h, &key);
+  if (wanted == 1 && push_field(L, s, object, &key)) {
+    link_field(L, s, object, h, list);
   } else if (wanted == 2) {
-    for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1))
-      if (lua_istable(L, -1)) link_child(L, s, reach, object, h, 0, list);
+    for (lua_pushnil(L); lua_next(L, object + CONTENTS) != 0; lua_pop(L, 1))
+      if (lua_istable(L, -1)) link_field(L, s, object, h, list);
   }
+  mw_tree_scanned(s->engine, h);
 }
 
 /* Scans all objects in the list on the top.  A scan may append to the list. */
-static void scan_all(lua_State *L, mwb_state *s, mw_reach reach) {
+static void scan_all(lua_State *L, mwb_state *s) {
   int list = lua_gettop(L);
   lua_Integer i;
   luaL_checkstack(L, LUA_MINSTACK, "cannot scan");
   for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL; i++) {
-    scan(L, s, reach, list);
+    scan(L, s, list);
     lua_settop(L, list);
   }
   lua_settop(L, list - 1);
 }
 
-void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index) {
+void mwb_include(lua_State *L, mwb_state *s, int index) {
   index = lua_absindex(L, index);
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, 1);
   mwb_begin_scan(s);
-  scan_all(L, s, reach);
+  scan_all(L, s);
   if (mwb_has_orphans(s)) s->pending = 1; /* a class that was found late */
 }
 
@@ -293,52 +394,125 @@ static void let_go_others(mwb_write *w) {
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
-/* store_table(object, key, value, shadow, write), called by lua_pcall */
-static int store_table(lua_State *L) {
-  mwb_write w = *(const mwb_write *)lua_touserdata(L, SHADOW + 1);
-  mw_handle child = MW_NONE;
-  mwb_state *s = w.s;
-  int includes;
-  lua_settop(L, SHADOW);
-  w.shadow = SHADOW;
-  mwb_begin_scan(s);
-  lua_newtable(L);
+/* Pushes what the field holds whose links are to be changed: what finalisers
+** have stored since is told of later.  From here to the store nobody does
+** anything. */
+static void push_former(mwb_write *w) {
+  lua_State *L = w->L;
+  if (w->is_stored) {
+    lua_pushvalue(L, OLD);
+    return;
+  }
+  if (mwb_appends(w->s) && mwb_is_read(w->s) && mwb_make_ready(L, w->s))
+    mwb_find_shadow(w);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow);
+  if (w->s->needs & MWB_WAITS) mwb_go_before(L, w->s);
+}
+
+/* Pops that, and returns the handle of the table, MW_NONE for none. */
+static mw_handle pop_former(const mwb_write *w) {
+  lua_State *L = w->L;
+  mw_handle h = lua_istable(L, -1) ? mwb_handle_of(L, w->s, -1) : MW_NONE;
+  lua_pop(L, 1);
+  return h;
+}
+
+/* The edges from the object at OBJECT to the table at `index` count the fields
+** that hold it now, perhaps that of KEY. */
+static void count_fields(lua_State *L, mwb_state *s, int index) {
+  int top = lua_gettop(L), here;
+  uint32_t n = 0;
+  mw_value key = mwb_key(L, s, KEY);
+  mwb_push_contents(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, top + 1);
+  here = lua_rawequal(L, -1, index);
+  lua_settop(L, top + 1);
+  for (lua_pushnil(L); lua_next(L, top + 1) != 0; lua_pop(L, 1))
+    n += lua_rawequal(L, -1, index) != 0;
+  mwi_tree_count(s->engine, mwb_handle_of(L, s, OBJECT), &key,
+                 mwb_handle_of(L, s, index), n, here);
+  lua_settop(L, top);
+}
+
+/* The same for the table with a handle. */
+static void count_former(const mwb_write *w, mw_handle h) {
+  lua_State *L = w->L;
+  if (mwb_alive(L, w->s, h)) count_fields(L, w->s, lua_gettop(L));
+  lua_pop(L, 1);
+}
+
+/* Links the table to be stored wherever the object may hold it: `again` if it
+** does so already, and has perhaps been left out.  Returns how often. */
+static uint32_t link_stored(const mwb_write *w, int again, int list) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
+  mw_engine *e = s->engine;
+  mw_handle root, child = mwb_handle_of(L, s, VALUE);
+  uint32_t rule, links = 0;
+  mw_reach reach = 0;
+  int is_new = 0, asks = has_questions(L, s, w->obj);
+  mw_value key = mwb_key(L, s, KEY);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  includes = link_child(L, s, 0, OBJECT, w.obj, 1, SHADOW + 1);
-  lua_settop(L, SHADOW + 1);
-  scan_all(L, s, 0);
+  do {
+    int holds = mwi_tree_holds(e, reach, w->obj, child);
+    if (reach == 0 && !mwi_tree_leads_on(e, w->obj, &key)) continue;
+    if (again && holds) continue;
+    if (asks && !holds && !includes(L, s, reach, OBJECT, w->obj)) continue;
+    is_new |= link_in(L, s, mw_tree_link, reach, w->obj);
+    links++;
+  } while ((reach = mw_tree_ruled(e, w->obj, reach, &root, &rule)) != 0);
+  if (is_new) append(L, list);
+  lua_pop(L, 2);
+  return links;
+}
+
+/* store_table(object, key, value, shadow, old, write), called by lua_pcall; the
+** old value counts if the value is stored already */
+static int store_table(lua_State *L) {
+  mwb_write w = *(const mwb_write *)lua_touserdata(L, OLD + 1);
+  mwb_state *s = w.s;
+  mw_engine *e = s->engine;
+  uint32_t moves = e->tree.moves, scans;
+  mw_handle former;
+  int again, sure = !w.is_stored && !mwi_tree_refuses(e, w.obj);
+  lua_settop(L, OLD);
+  w.L = L;
+  w.shadow = SHADOW;
+  mwb_begin_scan(s);
+  push_former(&w);
+  again = lua_rawequal(L, -1, VALUE);
+  do {
+    lua_settop(L, OLD);
+    lua_newtable(L);
+    scans = e->tree.scans;
+    if (!again || !sure) moves += link_stored(&w, again, OLD + 1);
+    scan_all(L, s); /* the object may come once more, below the table */
+    sure = sure && !mwi_tree_scanned_since(e, w.obj, scans);
+  } while (mwi_tree_scanned_since(e, w.obj, scans));
   let_go_others(&w);
-  if (!mwb_is_class(L, s, VALUE, NULL)) { /* the scan may have found that out */
-    mw_value key = mwb_key_to_keep(L, s, KEY);
-    child = mwb_handle_of(L, s, VALUE);
-    mw_tree_exchange(s->engine, w.obj, &key, &HOLD, child);
-    if (child != MW_NONE)
-      mwb_check(L, mw_tree_link_held(s->engine, w.obj, &key, child));
-    lua_settop(L, SHADOW);
-    if (includes) link_again(L, s, w.obj);
-  }
+  push_former(&w);
+  former = pop_former(&w);
+  sure = sure && e->tree.moves == moves && !mwb_is_class(L, s, VALUE, NULL);
   mwb_store_field(&w);
-  mw_tree_drop_hold(s->engine, w.obj);
-  mw_tree_unlink_others(s->engine, w.obj, &w.change.key, child);
+  lua_settop(L, OLD);
+  if (again && sure) return 0;
+  if (!sure) count_fields(L, s, VALUE);
+  if (!sure && former != MW_NONE)
+    count_former(&w, former);
+  else if (former != MW_NONE)
+    mw_tree_unlink(e, w.obj, &w.change.key, former);
   return 0;
 }
 
-/* After a failed store the links lead to what the field holds.  The value may
-** be scanned in part, so the value is to be new when it is stored again. */
+/* After a failed store the edge counts what the fields hold.  The value may be
+** scanned in part, so the value is to be new when it is stored again. */
 static void undo_store(mwb_write *w) {
   lua_State *L = w->L;
-  mw_engine *e = w->s->engine;
-  mw_handle held;
-  mwb_push_contents(L, OBJECT); /* the error stays on the stack, below */
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, -2);
-  held = mwb_handle_of(L, w->s, -1);
-  lua_pop(L, 2);
-  mw_tree_exchange(e, w->obj, &w->change.key, &HOLD, held);
-  mw_tree_unlink(e, w->obj, &HOLD);
-  mw_tree_unlink_others(e, w->obj, &w->change.key, held);
-  mw_tree_resolve(e);
+  count_fields(L, w->s, VALUE);
+  mw_tree_resolve(w->s->engine);
   mwb_let_go(L, w->s, SIZE_MAX);
 }
 
@@ -349,9 +523,13 @@ static void put_table(mwb_write *w) {
   lua_pushcfunction(L, store_table);
   for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
   lua_pushvalue(L, w->shadow);
+  if (w->is_stored)
+    lua_pushvalue(L, OLD);
+  else
+    lua_pushnil(L);
   lua_pushlightuserdata(L, w);
   w->s->watch->storing++;
-  status = lua_pcall(L, SHADOW + 1, 0, 0);
+  status = lua_pcall(L, OLD + 1, 0, 0);
   w->s->watch->storing--;
   if (status != LUA_OK) {
     undo_store(w);
@@ -360,27 +538,54 @@ static void put_table(mwb_write *w) {
   if (w->s->base->made > 0 && w->s->watch->storing == 0) mwb_reap_made(w->s);
 }
 
-static void put_other(mwb_write *w) {
-  mwb_state *s = w->s;
-  let_go_others(w);
+/* Stores what is no table below the object, or one to which there is an edge
+** that has only to count. */
+static void put_other(mwb_write *w, uint32_t edge) {
+  lua_State *L = w->L;
+  mw_engine *e = w->s->engine;
+  mw_handle former;
+  int same;
+  push_former(w);
+  same = lua_rawequal(L, -1, VALUE);
+  former = pop_former(w);
   mwb_store_field(w);
-  mw_tree_unlink(s->engine, w->obj, &w->change.key);
+  if (same) return;
+  if (edge != 0) mwi_tree_add(e, edge, &w->change.key);
+  if (former != MW_NONE) mw_tree_unlink(e, w->obj, &w->change.key, former);
+  if (w->is_stored && former != MW_NONE) count_former(w, former);
+}
+
+/* Returns the edge to the table to be stored if a link has only to count, else
+** 0.  Under some names a table may be a class, and names are to be kept. */
+static uint32_t known_edge(const mwb_write *w) {
+  mw_handle h;
+  if (w->change.key.type != MW_TINTEGER || !lua_istable(w->L, VALUE)) return 0;
+  h = mwb_handle_of(w->L, w->s, VALUE);
+  return (h == MW_NONE) ? 0 : mwi_tree_edge(w->s->engine, w->obj, h);
 }
 
 void mwb_store_linked(mwb_write *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), goes_down;
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
-              mwb_may_enter(L, w->s, OBJECT, NULL);
-  lua_settop(L, top);
-  if (mwb_has_orphans(w->s) && mwi_tree_is_lost(w->s->engine, w->r))
+  int top = lua_gettop(L), goes_down = 0;
+  uint32_t edge;
+  if (mwb_has_orphans(w->s) && mwi_tree_is_lost(w->s->engine, w->r)) {
     mwb_store_field(w);
-  else if (goes_down)
+    w->s->pending = 1;
+    return;
+  }
+  let_go_others(w);
+  edge = known_edge(w);
+  if (edge == 0 && lua_istable(L, VALUE)) {
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
+                mwb_may_enter(L, w->s, OBJECT, NULL);
+    lua_settop(L, top);
+  }
+  if (goes_down)
     put_table(w);
   else
-    put_other(w);
+    put_other(w, edge);
   if (mwb_has_orphans(w->s)) w->s->pending = 1;
 }
 
@@ -390,9 +595,63 @@ void mwb_store_linked(mwb_write *w) {
 ** Upwards
 ** ======================================================= */
 
-/* parents(root, object, effects or nil) -> array of the parents of the object
-** below the root, each with the key under which it holds the object; only those
-** that the effects know */
+/* Finds the key of a field that holds the value at 2 in the contents at 1, and
+** pushes it; nil for none. */
+static void push_key_of(lua_State *L) {
+  lua_Integer last = (lua_Integer)lua_rawlen(L, 1);
+  lua_rawgeti(L, 1, last);
+  if (lua_rawequal(L, -1, 2)) {
+    lua_pushinteger(L, last);
+    return;
+  }
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1))
+    if (lua_rawequal(L, -1, 2)) {
+      lua_pop(L, 1);
+      return;
+    }
+  lua_pushnil(L);
+}
+
+/* find_key(contents, child, state, key) -> whether there is one */
+static int find_key(lua_State *L) {
+  mw_value *key = (mw_value *)lua_touserdata(L, 4);
+  push_key_of(L);
+  if (lua_isnil(L, -1)) return 0;
+  *key = mwb_key_to_keep(L, (mwb_state *)lua_touserdata(L, 3), lua_gettop(L));
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+int mwb_find_key(void *ud, mw_handle parent, mw_handle child, mw_value *key) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = s->service;
+  int top = lua_gettop(L), found = 0;
+  lua_pushcfunction(L, find_key);
+  if (mwb_alive(L, s, parent)) {
+    mwb_push_contents(L, -1);
+    lua_replace(L, top + 2);
+    if (mwb_alive(L, s, child)) {
+      lua_pushlightuserdata(L, s);
+      lua_pushlightuserdata(L, key);
+      found = lua_pcall(L, 4, 1, 0) == LUA_OK && lua_toboolean(L, -1);
+    }
+  }
+  lua_settop(L, top);
+  return found;
+}
+
+/* Appends the parent below the top, and the key on the top, to the array at 5.
+*/
+static void add_place(lua_State *L, lua_Integer *places) {
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, 5, ++*places);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, 5, ++*places);
+}
+
+/* parents(root, object, effects or nil) -> array of the parents of the object,
+** each with the key under which it holds the object; only those that the
+** effects know */
 static int parents(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle root = (lua_settop(L, 3), mwb_handle_of(L, s, 1));
@@ -404,13 +663,21 @@ static int parents(lua_State *L) {
       (mw_holder *)lua_newuserdatauv(L, (n + 1) * sizeof(mw_holder), 0);
   lua_createtable(L, 2 * (int)n, 0);
   mw_tree_parents(s->engine, root, obj, its, n);
-  for (i = 0; i < n; i++) {
-    if (its[i].key.type == MW_TNIL) continue; /* HOLD */
-    if (fx != NULL && !mwb_knows_age(fx, its[i].age)) continue;
-    mwb_alive(L, s, its[i].parent);
-    lua_rawseti(L, 5, ++places);
+  for (i = 0; i < n; i++, lua_settop(L, 5)) {
+    int known = fx == NULL || mwb_knows_age(fx, its[i].age);
+    int all = fx == NULL || mwb_knows_age(fx, its[i].others);
+    if (!mwb_alive(L, s, its[i].parent)) continue;
     mwb_push_key(L, s, &its[i].key);
-    lua_rawseti(L, 5, ++places);
+    if (known) add_place(L, &places);
+    if (its[i].count == 1 || !all) continue;
+    mwb_push_contents(L, 6);
+    for (lua_pushnil(L); lua_next(L, 8) != 0; lua_pop(L, 1)) {
+      if (!lua_rawequal(L, -1, 2) || lua_rawequal(L, -2, 7)) continue;
+      lua_pushvalue(L, 6);
+      lua_pushvalue(L, -3);
+      add_place(L, &places);
+      lua_pop(L, 2);
+    }
   }
   return 1;
 }

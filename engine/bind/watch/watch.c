@@ -381,7 +381,7 @@ static int attach(lua_State *L) {
     lua_pushvalue(L, has_term ? 3 : 2);
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
   }
-  if (its->reach != 0) mwb_include(L, s, its->reach, 1);
+  if (its->reach != 0) mwb_include(L, s, 1);
   if (is_new && !is_table) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
@@ -867,7 +867,8 @@ void mwb_open_watch(lua_State *L) {
   const mw_host host = {
       s,           mwb_call_guard, mwb_guard_alive, mwb_retain,
       mwb_release, mwb_restore,    mwb_ask_guard,   mwb_field,
-      mwb_hand,    mwb_deliver,    mwb_forget,      sizeof(mw_host)};
+      mwb_hand,    mwb_deliver,    mwb_forget,      sizeof(mw_host),
+      mwb_find_key};
   mw_host_set(s->engine, &host);
   mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);

@@ -117,9 +117,13 @@ void mwb_set_cell(lua_State *L, int index);
 ** tree.c: the objects below a deeply watched one have shadows, too.
 ** ======================================================= */
 
-/* Includes all objects below the table at `index`, the root of tree `reach`.
-** May raise half-way. */
-void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
+/* Includes all objects below the table at `index`, a root.  May raise half-way.
+*/
+void mwb_include(lua_State *L, mwb_state *s, int index);
+
+/* A callback of the engine: finds a key under which the parent holds the
+** child. */
+int mwb_find_key(void *ud, mw_handle parent, mw_handle child, mw_value *key);
 
 /* All questions to the policy from here on have one budget, up to the next
 ** call.  What the policy's own code does belongs to the scan that asked it. */
