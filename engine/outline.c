@@ -40,63 +40,24 @@
 ** Tables
 ** ======================================================= */
 
-static uint32_t *member_head(const mwi_outline *o, mw_handle obj) {
-  uint64_t hash = obj * UINT64_C(0x9E3779B97F4A7C15);
-  return &o->heads[(hash >> 32) & (o->n_heads - 1)];
-}
-
-static uint32_t *tie_head(const mwi_outline *o, uint32_t parent,
-                          const mw_value *key) {
-  return &o->fields[mwi_key_hash(parent, key) & (o->n_fields - 1)];
+static uint32_t hash_object(mw_handle obj) {
+  return (uint32_t)((obj * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
 }
 
 uint32_t mwi_outline_find(const mwi_outline *o, mw_handle obj) {
-  uint32_t i = (o->n_heads == 0) ? 0 : *member_head(o, obj);
-  while (i != 0 && member(i)->obj != obj) i = member(i)->chain;
+  mwi_search at;
+  uint32_t i = mwi_table_first(&o->objects, hash_object(obj), &at);
+  while (i != 0 && member(i)->obj != obj) i = mwi_table_next(&o->objects, &at);
   return i;
 }
 
 static uint32_t find_tie(const mwi_outline *o, uint32_t parent,
                          const mw_value *key) {
-  uint32_t i = (o->n_fields == 0) ? 0 : *tie_head(o, parent, key);
-  for (; i != 0; i = tie(i)->chain)
+  mwi_search at;
+  uint32_t i = mwi_table_first(&o->fields, mwi_key_hash(parent, key), &at);
+  for (; i != 0; i = mwi_table_next(&o->fields, &at))
     if (tie(i)->parent == parent && mw_value_equal(&tie(i)->key, key)) break;
   return i;
-}
-
-/* Puts a member, or a tie, into its table. */
-static void enter_member(const mwi_outline *o, uint32_t i) {
-  uint32_t *head = member_head(o, member(i)->obj);
-  member(i)->chain = *head;
-  *head = i;
-}
-
-static void enter_tie(const mwi_outline *o, uint32_t i) {
-  uint32_t *head = tie_head(o, tie(i)->parent, &tie(i)->key);
-  tie(i)->chain = *head;
-  *head = i;
-}
-
-/* Makes the table of members, or of ties, longer if it is full. */
-static int grow_heads(mw_engine *e, mwi_outline *o, int of_ties) {
-  uint32_t **heads = of_ties ? &o->fields : &o->heads, *before = *heads;
-  uint32_t *n = of_ties ? &o->n_fields : &o->n_heads, old = *n, i;
-  uint32_t *after;
-  if ((of_ties ? o->n_ties : o->n_members) < old) return 1;
-  after = (uint32_t *)mwi_new(e, (old == 0 ? 16 : 2 * old) * sizeof(*after));
-  if (after == NULL) return 0;
-  *heads = after;
-  *n = (old == 0) ? 16 : 2 * old;
-  for (i = 0; i < old; i++) {
-    uint32_t at = before[i];
-    while (at != 0) {
-      uint32_t next = of_ties ? tie(at)->chain : member(at)->chain;
-      (of_ties ? enter_tie : enter_member)(o, at);
-      at = next;
-    }
-  }
-  mwi_free(e, before, old * sizeof(*before));
-  return 1;
 }
 
 /* }====================================================== */
@@ -133,29 +94,23 @@ static void to_tell(mwi_outline *o, uint32_t m) {
 
 static uint32_t new_member(mw_engine *e, mwi_outline *o, mw_handle obj) {
   uint32_t m;
-  if (!grow_heads(e, o, 0)) return 0;
+  if (!mwi_table_reserve(e, &o->objects, 1)) return 0;
   m = mwi_pool_take(e, &o->members, sizeof(mwi_known));
   if (m == 0) return 0;
   memset(member(m), 0, sizeof(mwi_known));
   member(m)->obj = obj;
-  enter_member(o, m);
-  o->n_members++;
+  mwi_table_put(e, &o->objects, hash_object(obj), m);
   return m;
 }
 
 static void free_member(mwi_outline *o, uint32_t m) {
-  uint32_t *at = member_head(o, member(m)->obj);
-  while (*at != m) at = &member(*at)->chain;
-  *at = member(m)->chain;
+  mwi_table_take(&o->objects, hash_object(member(m)->obj), m);
   mwi_pool_give(&o->members, m, sizeof(mwi_known));
-  o->n_members--;
 }
 
 static void end_tie(mw_engine *e, mwi_outline *o, uint32_t i) {
   mwi_tie *t = tie(i);
-  uint32_t *at = tie_head(o, t->parent, &t->key);
-  while (*at != i) at = &tie(*at)->chain;
-  *at = t->chain;
+  mwi_table_take(&o->fields, mwi_key_hash(t->parent, &t->key), i);
   if (t->next_in != 0) tie(t->next_in)->prev_in = t->prev_in;
   *(t->prev_in != 0 ? &tie(t->prev_in)->next_in : &member(t->child)->ins) =
       t->next_in;
@@ -168,7 +123,6 @@ static void end_tie(mw_engine *e, mwi_outline *o, uint32_t i) {
   }
   mwi_host_release(e, &t->key);
   mwi_pool_give(&o->ties, i, sizeof(mwi_tie));
-  o->n_ties--;
 }
 
 static void end_outs(mw_engine *e, mwi_outline *o, uint32_t m) {
@@ -224,7 +178,7 @@ static uint32_t new_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
                         const mw_value *key, uint32_t child) {
   uint32_t i;
   mwi_tie *t;
-  if (!grow_heads(e, o, 1)) return 0;
+  if (!mwi_table_reserve(e, &o->fields, 1)) return 0;
   i = mwi_pool_take(e, &o->ties, sizeof(mwi_tie));
   if (i == 0) return 0;
   t = tie(i);
@@ -239,8 +193,7 @@ static uint32_t new_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
   t->next_out = member(parent)->outs;
   if (t->next_out != 0) tie(t->next_out)->prev_out = i;
   member(parent)->outs = i;
-  enter_tie(o, i);
-  o->n_ties++;
+  mwi_table_put(e, &o->fields, mwi_key_hash(parent, key), i);
   return i;
 }
 
@@ -289,20 +242,20 @@ int mwi_outline_begin(mw_engine *e, mwi_outline *o, mw_handle root) {
 
 void mwi_outline_end(mw_engine *e, mwi_outline *o) {
   uint32_t i, t;
-  for (i = 0; i < o->n_fields; i++)
-    for (t = o->fields[i]; t != 0; t = tie(t)->chain)
+  for (i = 0; i < o->fields.n_buckets; i++)
+    if ((t = mwi_table_at(&o->fields, i)) != 0)
       mwi_host_release(e, &tie(t)->key);
   mwi_column_drop(e, &o->members.items, MWI_PAGE * sizeof(mwi_known));
   mwi_column_drop(e, &o->ties.items, MWI_PAGE * sizeof(mwi_tie));
-  mwi_free(e, o->heads, o->n_heads * sizeof(*o->heads));
-  mwi_free(e, o->fields, o->n_fields * sizeof(*o->fields));
+  mwi_table_drop(e, &o->objects);
+  mwi_table_drop(e, &o->fields);
   memset(o, 0, sizeof(*o));
 }
 
 size_t mwi_outline_bytes(const mwi_outline *o) {
   return mwi_column_bytes(&o->members.items, MWI_PAGE * sizeof(mwi_known)) +
          mwi_column_bytes(&o->ties.items, MWI_PAGE * sizeof(mwi_tie)) +
-         (o->n_heads + o->n_fields) * sizeof(*o->heads);
+         mwi_table_bytes(&o->objects) + mwi_table_bytes(&o->fields);
 }
 
 void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj) {

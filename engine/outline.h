@@ -9,7 +9,7 @@
 
 /* An object below the root, or the root itself. */
 typedef struct mwi_known {
-  uint32_t chain;       /* the next in the table; of a free member, the next */
+  uint32_t free;        /* the pool's */
   uint32_t known : 1;   /* has the reader been told, in an earlier look? */
   uint32_t stale : 1;   /* may the member have been written unseen? */
   uint32_t lost : 1;    /* is there no way? */
@@ -31,7 +31,7 @@ typedef struct mwi_known {
 
 /* A field of a member that holds a member. */
 typedef struct mwi_tie {
-  uint32_t chain; /* the next in the table; of a free tie, the next */
+  uint32_t free; /* the pool's */
   uint32_t parent, child;
   uint32_t look; /* in which the field was written, */
   uint32_t at;   /* the number of the last write in the look, */
@@ -42,8 +42,8 @@ typedef struct mwi_tie {
 
 typedef struct mwi_outline {
   mwi_pool members, ties;
-  uint32_t *heads, *fields; /* tables: of members, and of ties */
-  uint32_t n_heads, n_fields, n_members, n_ties;
+  mwi_table objects; /* object -> member */
+  mwi_table fields;  /* (parent, key) -> tie */
   uint32_t root;
   uint32_t looks;                         /* how many have begun */
   uint32_t doubt, last_doubt, scan, came; /* the lists */

@@ -161,12 +161,11 @@ static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
 static void doubt_late(mwb_feed *f, uint64_t since) {
   const mwi_outline *o = &f->outline;
   uint32_t i, m;
-  for (i = 0; i < o->n_heads; i++)
-    for (m = o->heads[i]; m != 0; m = mwi_known_at(o, m)->chain) {
-      mw_handle h = mwi_known_at(o, m)->obj;
-      if (is_late(f->s, h, 2 * since + 1))
-        mwi_outline_doubt(f->s->engine, &f->outline, h);
-    }
+  for (i = 0; i < o->objects.n_buckets; i++) {
+    if ((m = mwi_table_at(&o->objects, i)) == 0) continue;
+    if (is_late(f->s, mwi_known_at(o, m)->obj, 2 * since + 1))
+      mwi_outline_doubt(f->s->engine, &f->outline, mwi_known_at(o, m)->obj);
+  }
 }
 
 void mwb_free_hearings(mwb_state *s) {
