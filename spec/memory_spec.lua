@@ -189,8 +189,9 @@ describe("dead objects", function()
       for _ = 1, 200 do frame(world) end
       local before = mw.memory().objects
       for _ = 1, 1000 do frame(world) end
-      local after = mw.memory().objects
-      assert.is_true(after - before < 1 << 20, after - before .. " bytes")
+      -- 100,000 objects; how many wait for a collection depends on the heap
+      local bytes = mw.memory().objects - before
+      assert.is_true(bytes < 4 << 20, bytes .. " bytes")
     end)
   end
 end)
