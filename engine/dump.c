@@ -84,7 +84,7 @@ static const mwi_member *member_of(const mw_engine *e, uint32_t m) {
                                          sizeof(mwi_member));
 }
 
-static const mwi_node *node_of(const mw_engine *e, uint32_t n) {
+static const mwi_node *node_at_number(const mw_engine *e, uint32_t n) {
   return (const mwi_node *)mwi_pool_at(&e->tree.nodes, n, sizeof(mwi_node));
 }
 
@@ -100,10 +100,10 @@ static uint32_t root_of(const mw_engine *e, uint32_t m) {
 }
 
 static void put_node(mwi_json *out, const mw_engine *e, uint32_t n) {
-  if (node_of(e, n)->obj == MW_NONE)
+  if (node_at_number(e, n)->obj == MW_NONE)
     put(out, "the ground");
   else
-    put_object(out, node_of(e, n)->obj);
+    put_object(out, node_at_number(e, n)->obj);
 }
 
 /* Shows how many fields of another node hold a node, under which key one of
@@ -126,7 +126,7 @@ static void dump_member(mwi_json *out, const mw_engine *e, uint32_t m) {
     put(out, ": an orphan\n");
     return;
   }
-  if (node_of(e, edge_of(e, via)->parent)->obj != MW_NONE) {
+  if (node_at_number(e, edge_of(e, via)->parent)->obj != MW_NONE) {
     put(out, ": ");
     put_edge(out, e, via);
     put(out, " of ");
@@ -136,10 +136,10 @@ static void dump_member(mwi_json *out, const mw_engine *e, uint32_t m) {
 }
 
 static void dump_edges(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t i = (m == 0) ? 0 : node_of(e, member_of(e, m)->node)->outs;
+  uint32_t i = (m == 0) ? 0 : node_at_number(e, member_of(e, m)->node)->outs;
   for (; i != 0; i = edge_of(e, i)->next_out) {
     put(out, "  holds ");
-    put_object(out, node_of(e, edge_of(e, i)->child)->obj);
+    put_object(out, node_at_number(e, edge_of(e, i)->child)->obj);
     put(out, " under ");
     put_edge(out, e, i);
     put(out, "\n");

@@ -92,7 +92,7 @@ static void to_tell(mwi_outline *o, uint32_t m) {
   o->came = m;
 }
 
-static uint32_t new_member(mw_engine *e, mwi_outline *o, mw_handle obj) {
+static uint32_t add_known(mw_engine *e, mwi_outline *o, mw_handle obj) {
   uint32_t m;
   if (!mwi_table_reserve(e, &o->objects, 1)) return 0;
   m = mwi_pool_take(e, &o->members, sizeof(mwi_known));
@@ -203,7 +203,7 @@ uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
   uint32_t i;
   int is_new = m == 0;
   if (former != 0 && tie(former)->child == m) return former;
-  if (is_new) m = new_member(e, o, child);
+  if (is_new) m = add_known(e, o, child);
   if (m == 0) return 0;
   i = new_tie(e, o, parent, key, m);
   if (i == 0) {
@@ -232,7 +232,7 @@ uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
 ** ======================================================= */
 
 int mwi_outline_begin(mw_engine *e, mwi_outline *o, mw_handle root) {
-  o->root = new_member(e, o, root);
+  o->root = add_known(e, o, root);
   if (o->root == 0) return MW_NOMEM;
   member(o->root)->unseen = 1;
   to_tell(o, o->root);
