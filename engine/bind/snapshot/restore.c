@@ -147,14 +147,21 @@ static void skip_value(reader *r) {
 /* Pushes a value whose string is kept. */
 static void push_item(const reader *r, const mwb_item *item) {
   lua_State *L = r->L;
-  if (mwb_push_item(L, item)) return;
-  if (item->tag == MWB_TAG_OBJECT) {
-    lua_rawgeti(L, OBJECTS, (lua_Integer)item->n);
-    return;
+  switch (item->tag) {
+    case MWB_TAG_OBJECT:
+      lua_rawgeti(L, OBJECTS, (lua_Integer)item->n);
+      break;
+    case MWB_TAG_STRING:
+      lua_rawgeti(L, STRINGS, (lua_Integer)item->n);
+      break;
+    case MWB_TAG_CLASS:
+      lua_pushvalue(L, NAMED);
+      lua_rawgeti(L, STRINGS, (lua_Integer)item->n);
+      lua_call(L, 1, 1);
+      break;
+    default:
+      mwb_push_item(L, item);
   }
-  if (item->tag == MWB_TAG_CLASS) lua_pushvalue(L, NAMED);
-  lua_rawgeti(L, STRINGS, (lua_Integer)item->n);
-  if (item->tag == MWB_TAG_CLASS) lua_call(L, 1, 1);
 }
 
 static void push_value(reader *r) {
