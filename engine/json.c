@@ -75,8 +75,8 @@ void mwi_json_thousandths(mwi_json *out, int64_t n) {
 ** of m * 2^e, or of m * 5^-e if e < 0.  The text has the first 15 of the
 ** digits, rounded; 16 or 17 if `strtod` does not read the float from fewer.
 */
-#define WORDS 84 /* 5^1074 * 2^53 has 2547 bits */
-#define ALL 780  /* and 767 digits */
+#define WORDS 84        /* 5^1074 * 2^53 has 2547 bits */
+#define MOST_DIGITS 780 /* and 767 digits */
 #define FEWEST 15
 #define MOST 17
 
@@ -164,7 +164,7 @@ static void put_digits(mwi_json *out, uint64_t n, int power) {
 
 /* Puts a float > 0. */
 static void put_float(mwi_json *out, double value) {
-  char all[ALL], *end = all + sizeof(all), *at = end, text[32];
+  char all[MOST_DIGITS], *end = all + sizeof(all), *at = end, text[32];
   large x;
   int n, left, power = set_large(&x, value);
   uint64_t rounded = 0;
