@@ -414,7 +414,7 @@ static void unlink_log(mw_engine *e, uint32_t log) {
 }
 
 /* Gives the owner a parent, or none. */
-static void adopt(mw_engine *e, mw_owner owner, mw_owner parent) {
+static void set_parent(mw_engine *e, mw_owner owner, mw_owner parent) {
   mwi_owner *o = owner_at(e, owner);
   o->parent = parent;
   o->prev = 0;
@@ -450,7 +450,7 @@ mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
   o->below = below;
   if (below != 0) owner_at(e, below)->above = owner;
   log_at(e, log)->newest = owner;
-  adopt(e, owner, parent);
+  set_parent(e, owner, parent);
   part->open++;
   return owner;
 }
@@ -478,7 +478,7 @@ static void end_owner(mw_engine *e, mw_owner owner) {
   while (o->child != 0) {
     mw_owner child = o->child;
     o->child = owner_at(e, child)->next;
-    adopt(e, child, o->parent);
+    set_parent(e, child, o->parent);
   }
   if (o->prev != 0)
     owner_at(e, o->prev)->next = o->next;
