@@ -688,7 +688,7 @@ static uint32_t new_node(mw_engine *e, mw_handle obj) {
   return n;
 }
 
-static uint32_t new_member(mw_engine *e, making *w, uint32_t n,
+static uint32_t add_member(mw_engine *e, making *w, uint32_t n,
                            uint32_t reach) {
   uint32_t m = mwi_pool_take(e, &e->tree.members, sizeof(mwi_member));
   if (m == 0) return 0;
@@ -726,7 +726,7 @@ static int join(mw_engine *e, making *w, uint32_t i, uint32_t reach) {
            reach_of(e, member_at(e, at)->next)->order <= order)
       at = member_at(e, at)->next;
     if (at == 0 || member_at(e, at)->reach != goal) {
-      at = new_member(e, w, child, goal);
+      at = add_member(e, w, child, goal);
       if (at == 0) return 0;
       member_at(e, at)->via = i;
       enqueue(e, w, child);
@@ -802,7 +802,7 @@ static uint32_t layer_below(const mw_engine *e, uint32_t m,
   return reach->below;
 }
 
-static int concerns(const mw_engine *e, const linking *l, uint32_t m) {
+static int is_meant(const mw_engine *e, const linking *l, uint32_t m) {
   const mwi_node *node = node_of(e, m);
   if (!is_in(e, m, l->layer)) return 0;
   if (l->scans ? !node->scans : node->linked == 0) return 0;
@@ -837,7 +837,7 @@ static uint32_t need_edge(mw_engine *e, making *w, uint32_t m,
 }
 
 /* The orphans of the child take an edge that has begun to count. */
-static void adopt(mw_engine *e, uint32_t i) {
+static void lead_orphans(mw_engine *e, uint32_t i) {
   const mwi_node *child = node_at(e, edge_at(e, i)->child);
   uint32_t m = (child->only != 0) ? child->only : first_member(e, child->obj);
   if (e->tree.orphans == 0) return;
@@ -866,7 +866,7 @@ static void count(mw_engine *e, uint32_t i, const mw_value *key, int more) {
     set_hint(e, i, key);
   }
   if (more) its->count++;
-  adopt(e, i);
+  lead_orphans(e, i);
 }
 
 /* Takes back what was made by a link without memory for all. */
@@ -876,12 +876,12 @@ static void unlink_all(mw_engine *e, making *w, mw_handle parent,
   int common = 0;
   unmake(e, w);
   for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    i = concerns(e, l, m) ? edge_from(e, m, l->key, child) : 0;
+    i = is_meant(e, l, m) ? edge_from(e, m, l->key, child) : 0;
     if (i != 0 && edge_at(e, i)->count == 0) end_edge(e, i);
   }
 }
 
-/* Links the child from all members of the parent that this concerns.  First all
+/* Links the child from all members of the parent that are meant.  First all
 ** edges are made, then they count: so nothing has changed without memory. */
 static int link_all(mw_engine *e, mw_handle parent, const linking *l,
                     mw_handle child) {
@@ -893,13 +893,13 @@ static int link_all(mw_engine *e, mw_handle parent, const linking *l,
   if (first_member(e, parent) == 0) return MW_STALE;
   if (mwi_object_need(e, child) == NULL) return MW_NOMEM;
   for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common))
-    if (concerns(e, l, m) && need_edge(e, &w, m, l->key, child) == 0) {
+    if (is_meant(e, l, m) && need_edge(e, &w, m, l->key, child) == 0) {
       unlink_all(e, &w, parent, l, child);
       return MW_NOMEM;
     }
   common = 0;
   for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    uint32_t i = concerns(e, l, m) ? edge_from(e, m, l->key, child) : 0;
+    uint32_t i = is_meant(e, l, m) ? edge_from(e, m, l->key, child) : 0;
     const mwi_node *node;
     int is_new;
     if (i == 0) continue;
@@ -934,7 +934,7 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key,
   e->tree.moves++;
   if (first_member(e, child) == 0) return;
   for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    i = concerns(e, &l, m) ? edge_from(e, m, key, child) : 0;
+    i = is_meant(e, &l, m) ? edge_from(e, m, key, child) : 0;
     if (i != 0) uncount(e, i, key);
   }
 }
@@ -945,7 +945,7 @@ void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
   uint32_t m, i, now;
   int common = 0;
   for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    i = concerns(e, &l, m) ? edge_from(e, m, key, child) : 0;
+    i = is_meant(e, &l, m) ? edge_from(e, m, key, child) : 0;
     if (i == 0) continue;
     now = (reach_of(e, m)->key.type == MW_TNIL) ? n : here != 0;
     if (edge_at(e, i)->count == now) continue;
@@ -1160,7 +1160,7 @@ static uint32_t new_reach(mw_engine *e, mw_handle obj,
   n = find_node(e, obj, top);
   is_new = n == 0;
   if (is_new) n = new_node(e, obj);
-  if (n != 0) m = new_member(e, &w, n, top);
+  if (n != 0) m = add_member(e, &w, n, top);
   if (m != 0) enqueue(e, &w, n);
   if (m == 0 || !spread(e, &w, top)) {
     if (m == 0 && n != 0 && is_new) give_node(e, n);
@@ -1324,7 +1324,7 @@ int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder, mw_reach *reach) {
   its = edge_at(e, i);
   if ((its->age >> holder & 1) == 0) its->count++;
   its->age |= 1u << holder;
-  adopt(e, i);
+  lead_orphans(e, i);
   return (node_at(e, its->child)->linked == 0) ? MW_NEW : MW_OK;
 }
 

@@ -865,10 +865,9 @@ void mwb_open_watch(lua_State *L) {
       {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__close", cancel}, {NULL, NULL}};
   const mw_host host = {
-      s,           mwb_call_guard, mwb_guard_alive, mwb_retain,
-      mwb_release, mwb_restore,    mwb_ask_guard,   mwb_field,
-      mwb_hand,    mwb_deliver,    mwb_forget,      sizeof(mw_host),
-      mwb_find_key};
+      s,           mwb_call_guard,  mwb_guard_alive, mwb_retain, mwb_release,
+      mwb_restore, mwb_ask_guard,   mwb_field,       mwb_hand,   mwb_deliver,
+      mwb_forget,  sizeof(mw_host), mwb_find_key};
   mw_host_set(s->engine, &host);
   mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);
