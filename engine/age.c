@@ -4,9 +4,9 @@
 **
 ** Time is divided into ages.  The record of each object has the age of the
 ** object's last write, so one comparison says whether an object is as it was at
-** the end of an age.  An edge of tree.c has the ages in which its fields came to
-** hold the object, and a node the age in which a field last stopped holding its
-** object: so a path says whether it has led there since.  The record of an
+** the end of an age.  An edge of tree.c has the ages in which its fields came
+** to hold the object, and a node the age in which a field last stopped holding
+** its object: so a path says whether it has led there since.  The record of an
 ** object has the age in which the object last left a reach.
 */
 #include "engine.h"

@@ -122,11 +122,11 @@ local function options_in_c()
     timed = "TimedOptions", trace = "TraceOptions" }
   local result = {}
   for path in io.popen "ls engine/bind/*/*.c":lines() do
-    local pattern = "mwb_option options%[%] =(.-)};.-mwb_read_options%(" ..
+    local pattern = "mwb_option [%w_]+%[%] =(.-)};.-mwb_read_options%(" ..
       'L, "([%w_]+)"'
     for list, name in files.read(path):gmatch(pattern) do
       local set = {}
-      for option in list:gmatch '{"([%w_]+)",' do set[option] = true end
+      for option in list:gmatch '[{(]"([%w_]+)",' do set[option] = true end
       result[assert(of[name], name)] = set
     end
   end

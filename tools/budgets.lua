@@ -24,7 +24,7 @@ return {
     { "bind/base", 1900, 2458, "bind/base/" },
     { "bind/traps", 2700, 3099, "bind/traps/" },
     { "bind/watch: tree", 600, 770, "bind/watch/tree%." },
-    { "bind/watch", 1800, 2434, "bind/watch/" },
+    { "bind/watch", 1800, 2438, "bind/watch/" },
     { "bind/journal", 3700, 4715, "bind/journal/" },
     { "bind/readers: feed", 650, 1170, "bind/readers/feed%." },
     { "bind/readers", 750, 1098, "bind/readers/" },

@@ -264,7 +264,7 @@ static void build(mw_engine *e) {
   } while (0)
 
 /* Watch 1 is of all fields, 2 and 3 are of one.  Nodes, and members: 1 is the
-** root, 2 and 3 are below it, in reach 1; 4 is the ground and 5 the silent root,
+** root, 2 and 3 are below it, in reach 1; 4 is the ground, 5 the silent root,
 ** in reach 2.  Edge 1 leads to 2, 2 to 3, 3 to 5. */
 static void damage(mw_engine *e, heap *h) {
   mwi_identity *identity = &e->identity;
