@@ -318,18 +318,17 @@ end)
 describe("what is put raw into an object", function()
   local intakes = {
     watched = function(obj) return hear(obj) end,
-    tracked = function(obj)
-      mw.track(obj)
-      return nothing
-    end,
+    tracked = mw.track,
     ["watched below a root"] = function(obj)
-      return hear({ obj }, { deep = true })
+      local root = { obj }
+      hear(root, { deep = true })
+      return root -- nobody else keeps it
     end,
   }
   for name, take_in in pairs(intakes) do
     it("is shown at once, and told of by mw.sync: " .. name, function()
       local obj = { 1, a = 1 }
-      take_in(obj)
+      local kept = take_in(obj)
       rawset(obj, "b", 2)
       rawset(obj, #obj + 1, 2)
       assert.same({ 2, 2, "1 2 a b" }, { obj.b, #obj, keys(obj) })
@@ -338,6 +337,7 @@ describe("what is put raw into an object", function()
       assert.is_false(mw.sync(obj))
       assert.is_nil(next(obj))
       assert.same({ 2, 2, "1 2 a b" }, { obj.b, #obj, keys(obj) })
+      assert.is_not_nil(kept)
     end)
   end
 
