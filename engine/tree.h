@@ -136,7 +136,6 @@ MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
 
 /* Holds the object as a silent root, and drops it again.  Holder 0 is who
 ** tracks the root; holder 1, the feeds, need not know of that. */
-#define MWI_HELD (UINT64_C(1) << 63) /* a bit that no handle has */
 MWI_API int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder,
                             mw_reach *reach);
 MWI_API int mwi_ground_drop(mw_engine *e, mw_handle obj, int holder);

@@ -16,6 +16,7 @@
 
 local mw = require "moonwatch"
 local raw_of = require "spec.support.raw_of"
+local worlds = require "spec.support.worlds"
 
 local private = require("moonwatch.core").private
 
@@ -23,15 +24,6 @@ local feed_world = {}
 
 local JOBS, POOL = 4, 10
 local KEYS = { "a", "b", "c", 1, 2, 3, 1.5, true, ("long "):rep(20), false }
-
--- Returns a function that makes choices from a number.
-local function chooser(number)
-  local state = number
-  return function(n)
-    state = state * 6364136223846793005 + 1442695040888963407
-    return (state >> 33) % n + 1
-  end
-end
 
 local World = {}
 World.__index = World
@@ -584,10 +576,10 @@ end
 -- Runs a program.  Returns nothing if all is right, else what is wrong, and a
 -- list of what was done.
 function feed_world.compare(steps)
-  local world = new_world(chooser(steps[1]))
+  local world = new_world(worlds.chooser(steps[1]))
   local seq = world.list:seq()
   local function step(number)
-    local choose = chooser(number)
+    local choose = worlds.chooser(number)
     local name, job = NAMES[choose(#NAMES)], world.jobs[choose(JOBS)]
     world:say("%s", name)
     job.run(function() DEEDS[name](world, choose, job) end)

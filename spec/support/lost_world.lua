@@ -17,6 +17,7 @@
 -- A program is a list of numbers, one a step.
 
 local mw = require "moonwatch"
+local worlds = require "spec.support.worlds"
 
 local lost_world = {}
 
@@ -25,15 +26,6 @@ local KEYS = { "a", "b", "c", 1, 2, 3, ("long "):rep(20) }
 local FAIL, ALL = { "one level fails" }, { "the coroutine fails" }
 local AT_WORK = "the library is at work"
 local UNDER_WAY = "while a run is under way" -- of the history
-
--- Returns a function that makes choices from a number.
-local function chooser(number)
-  local state = number
-  return function(n)
-    state = state * 6364136223846793005 + 1442695040888963407
-    return (state >> 33) % n + 1
-  end
-end
 
 local World = {}
 World.__index = World
@@ -294,7 +286,7 @@ local function close(scope) local _ <close> = scope end
 local Mortal = {}
 
 function Mortal:__gc()
-  local world, choose = self.world, chooser(self.number)
+  local world, choose = self.world, worlds.chooser(self.number)
   local what, ok, err = "of a scope"
   if self.scope then
     ok, err = pcall(close, self.scope)
@@ -713,7 +705,7 @@ function World:next_step()
   self.at = self.at + 1
   local number = self.steps[self.at]
   if not number then return nil end
-  local choose, ways = chooser(number), {}
+  local choose, ways = worlds.chooser(number), {}
   for _ = 1, choose(4) - 1 do
     local its, again = self:suspended(choose), false
     for _, way in ipairs(ways) do again = again or way == its end
@@ -818,7 +810,7 @@ end
 
 --- Runs a program.  Returns its world, for `lost_world.settle`.
 function lost_world.run(steps)
-  local choose = chooser(steps[1] or 1)
+  local choose = worlds.chooser(steps[1] or 1)
   tune(choose)
   local self = new_world(steps, choose)
   local main = { is_main = true, id = 0, open = {}, loose = self.loose }
@@ -898,12 +890,12 @@ end
 
 --- Collects what the programs have lost, and compares.  Returns the first
 -- world in which something is wrong; its field `wrong` says what.
-function lost_world.settle(worlds)
+function lost_world.settle(lost)
   collectgarbage()
   collectgarbage() -- what a finaliser has dropped
   mw.reap()
   local found
-  for _, self in ipairs(worlds) do
+  for _, self in ipairs(lost) do
     local ok, err = pcall(self.check, self)
     if not ok then self:complain("at the end: %s", tostring(err)) end
     if self.wrong then found = found or self end

@@ -10,6 +10,7 @@
 
 local mw = require "moonwatch"
 local transaction_world = require "spec.support.transaction_world"
+local worlds = require "spec.support.worlds"
 
 local CLASS, USERDATA = transaction_world.CLASS, transaction_world.USERDATA
 local complain = transaction_world.complain
@@ -311,7 +312,7 @@ function extension:check_recorders()
   self:check_object(LOG)
   if self.lost_count and self.lost_count > 1 then self.unordered = true end
   for _, its in ipairs(self.recorders) do check_recorder(self, its) end
-  local choose = transaction_world.chooser(#self.lines)
+  local choose = worlds.chooser(#self.lines)
   if choose(4) == 1 then
     local i = choose(10)
     table.insert(self.copies, { at = #self.delivered, object = i,
@@ -340,7 +341,7 @@ local function extend(self)
       if kind ~= "rollback" then log.n = (log.n or 0) + 1 end
     end, { once = false })
   end
-  self:record(transaction_world.chooser(#self.steps))
+  self:record(worlds.chooser(#self.steps))
 end
 
 local recorder_world = {}

@@ -15,19 +15,11 @@ local mw = require "moonwatch"
 local raw_of = require "spec.support.raw_of"
 local private = require("moonwatch.core").private
 local support = require "support"
+local worlds = require "spec.support.worlds"
 
 local CLASS = {} -- the key of an object's class in the simulation
 local FAIL = setmetatable({}, { __tostring = function() return "fails" end })
 local MOST = 6 -- coroutines at a time
-
--- Returns a function that makes choices from a number.
-local function chooser(number)
-  local state = number
-  return function(n)
-    state = state * 6364136223846793005 + 1442695040888963407
-    return (state >> 33) % n + 1
-  end
-end
 
 local LONG = ("long "):rep(20)
 
@@ -826,7 +818,7 @@ function World:next_step()
   self.at = self.at + 1
   local number = self.steps[self.at]
   if not number then return nil end
-  local choose = chooser(number)
+  local choose = worlds.chooser(number)
   local ids, ways = self:suspended(), {}
   for _ = 1, choose(4) - 1 do
     if #ids > 0 then
@@ -840,7 +832,7 @@ end
 -- }======================================================
 
 local function make(first)
-  local choose = chooser(first)
+  local choose = worlds.chooser(first)
   local self = setmetatable({
     objects = {}, numbers = {}, fields = {}, chains = {}, seq = 0, order = 0,
     last_id = 0, jobs = {}, ids = {}, handles = {}, kept = {}, events = {},
@@ -904,7 +896,7 @@ local function make(first)
   return self
 end
 
-local transaction_world = { complain = complain, chooser = chooser,
+local transaction_world = { complain = complain,
   value_of = value_of, changes = changes, CLASS = CLASS, USERDATA = USERDATA }
 
 -- Runs a program, or raises what is wrong.
@@ -913,7 +905,7 @@ local function run(self)
   self.stack = { main }
   self:level(main, 0)
   self:check()
-  local choose = chooser(#self.steps)
+  local choose = worlds.chooser(#self.steps)
   while #self.handles > 0 do
     actions.finish(self, main, choose)
     self:check()

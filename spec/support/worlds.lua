@@ -89,6 +89,15 @@ function worlds.copy(t, known)
   return copy
 end
 
+--- Returns a function that makes choices from a number.
+function worlds.chooser(number)
+  local state = number
+  return function(n)
+    state = state * 6364136223846793005 + 1442695040888963407
+    return (state >> 33) % n + 1
+  end
+end
+
 worlds.seed = tonumber(os.getenv "SEED") or os.time()
 
 local soak = tonumber(os.getenv "SOAK") or 1

@@ -617,7 +617,6 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
   r->needs = (uint16_t)needs;
   r->elsewhere = 0;
   r->layout++;
-  its->s->traps->shadows++;
 }
 
 /* All steps that can fail come before the first change of the object. */
@@ -724,7 +723,6 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
     }
     lua_error(L);
   }
-  s->traps->shadows++;
   r = mwb_object_at(L, s, object);
   if (r == NULL) return;
   r->guards = 0;

@@ -25,7 +25,6 @@ enum {
 
 struct mwb_traps_state {
   int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
-  uint64_t shadows;     /* moves when an object gets or loses its shadow */
   struct mwb_running *running_class; /* the innermost: see trap.c */
   int depth;                         /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */
