@@ -2,20 +2,21 @@
 -- SPDX-License-Identifier: MIT
 --
 -- The functions here are called by the function that the program called, so
--- the error belongs to the caller of their caller.
+-- the error belongs to the caller of their caller; a `depth` is the number of
+-- functions of the library between these two.
 
 local private = require("moonwatch.core").private
 local metatable = private.metatable
 
 local check = {}
 
-local function fail(n, name, what)
-  error(("bad argument #%d to '%s' (%s)"):format(n, name, what), 4)
+local function fail(n, name, what, depth)
+  error(("bad argument #%d to '%s' (%s)"):format(n, name, what),
+    4 + (depth or 0))
 end
 
 --- Raises if `value`, the first argument of the function `name`, is the
--- library.  `depth` is the number of functions between the program and the
--- caller.
+-- library.
 function check.dot(name, value, depth)
   if value ~= nil and rawequal(value, private.whole) then
     error(("calling '%s' with a colon (use a dot: mw.%s)"):format(name, name),
@@ -25,10 +26,10 @@ end
 
 --- Raises unless `ok`; argument `n` of the function `name` is `value` instead
 -- of what was expected.
-function check.argument(ok, n, name, expected, value)
-  if n == 1 then check.dot(name, value, 1) end
+function check.argument(ok, n, name, expected, value, depth)
+  if n == 1 then check.dot(name, value, 1 + (depth or 0)) end
   if not ok then
-    fail(n, name, ("%s expected, got %s"):format(expected, type(value)))
+    fail(n, name, ("%s expected, got %s"):format(expected, type(value)), depth)
   end
 end
 
@@ -41,8 +42,8 @@ function check.nothing(name, value)
 end
 
 --- Raises unless `ok`; `what` says in words what is wrong with argument `n`.
-function check.that(ok, n, name, what)
-  if not ok then fail(n, name, what) end
+function check.that(ok, n, name, what, depth)
+  if not ok then fail(n, name, what, depth) end
 end
 
 -- {======================================================

@@ -1,8 +1,8 @@
 --- A hook that is registered when a plan is applied.
 -- SPDX-License-Identifier: MIT
 --
--- A plan finds a registered hook by its index, as long as the hook's
--- object is alive.
+-- A plan has the hooks that it will register, and knows those that it has
+-- registered, as long as their objects are alive.
 
 local check = require "moonwatch.check"
 local object_class = require "moonwatch.policy.object_class"
@@ -24,11 +24,6 @@ end
 --- Returns the handle of a hook for the program.
 hook.handle = handle
 
---- Returns what a clone of the plan has instead of a hook.
-function hook.clone(self, plan)
-  return hook.new(plan, self.index, self.object, self.event, self.fn)
-end
-
 --- Tells whether the policy lets a hook of the object name the event.
 function hook.is_event(object, event)
   local events = policy.hooks(object_class.of(object)).events
@@ -42,25 +37,15 @@ end
 -- Registered hooks
 -- =======================================================
 
---- Returns an empty list of registered hooks: `by_index` finds a hook; `of`
--- keeps the hooks of an object alive, as long as the object is.
-function hook.list()
-  return {
-    by_index = setmetatable({}, { __mode = "v" }),
-    of = setmetatable({}, { __mode = "k" }),
-  }
-end
+--- Returns an empty table of registered hooks, object -> index -> hook, which
+-- keeps the hooks of an object alive as long as the object is.
+function hook.list() return setmetatable({}, { __mode = "k" }) end
 
-local function list(self)
-  local its = self.plan.its.registered
-  local of = its.of[self.object] or {}
-  its.of[self.object] = of
-  of[self.index], its.by_index[self.index] = self, self
-end
-
-local function unlist(self)
-  local of = self.plan.its.registered.of[self.object]
-  if of then of[self.index] = nil end
+--- Returns the registered hook of an index, or nil.
+function hook.find(registered, index)
+  for _, hooks in next, registered do
+    if hooks[index] then return hooks[index] end
+  end
 end
 
 -- Returns the function that ends a registration, if there is one.
@@ -84,7 +69,9 @@ end
 --- Registers the hook with the policy's `register` or `object:on(event, fn)`.
 function hook.register(self)
   local object, on = self.object, ask
-  list(self)
+  local of = self.plan.its.registered
+  of[object] = of[object] or {}
+  of[object][self.index] = self
   if not policy.has "register" then on = object.on end
   self.registered = on(object, self.event, self.fn) or false
 end
@@ -95,7 +82,8 @@ function hook.undo(self)
   local remove = remover(registration)
   self.registered = false
   if remove then remove(registration) end
-  unlist(self)
+  local hooks = self.plan.its.registered[self.object]
+  if hooks then hooks[self.index] = nil end
 end
 
 -- }======================================================
@@ -103,15 +91,13 @@ end
 --- Takes a hook back, and its registration if the plan was applied.  A
 -- second call does nothing.
 function hook.remove(self)
-  if self.removed and not self.registered then return end
+  local hooks = self.plan.its.pending.hooks
+  if hooks[self.index] == self then hooks[self.index] = nil end
   self.removed = true
   hook.undo(self)
 end
 
---- Does this for the handle of the hook.
-function Hook:remove()
-  hook.remove(state_of(self, "remove"))
-end
+function Hook:remove() hook.remove(state_of(self, "remove")) end
 
 Hook.cancel = Hook.remove
 

@@ -1,21 +1,16 @@
 --- What a plan has to do.
 -- SPDX-License-Identifier: MIT
 --
---     writes    entries in the order of the program, one for each field; false
---               where an entry was that has moved to the end
---     holes     the number of false in `writes`
---     fields    object -> key -> entry
+--     fields    object -> name of the key -> entry
+--     last      the number of the last entry
 --     new       the set of the new objects and cells
 --     marks     the set of the marked objects
 --     saves     arrays { ctx, arguments... , n = }
---     hooks     in the order of their indices; some may be removed, which go
---               when there are `many`
+--     hooks     index -> hook
 --     finals    functions
---     before    what a rollback has given back and `merge` has to put in front,
---               or false
 --
--- An entry is { object, key, value, deleted, where, at } and never changes; it
--- is at the place `at` of `writes`.
+-- An entry is { object, key, value, deleted, where, at } and never changes;
+-- `at` says where it stands in the order of the program.
 
 local name_of = require "moonwatch.effects.name_of"
 
@@ -30,136 +25,81 @@ end
 --- Returns what has nothing to do.
 function pending.none()
   return {
-    writes = {}, holes = 0, fields = {}, new = {}, marks = {}, saves = {},
-    hooks = {}, many = 16, finals = {}, before = false,
+    fields = {}, last = 0, new = {}, marks = {}, saves = {}, hooks = {},
+    finals = {},
   }
 end
 
 --- Adds a write.  A field that is set again after a delete comes last in the
 -- order of the program.
 function pending.put(self, object, key, value, deleted, where)
-  local writes, fields = self.writes, self.fields[object]
   if math.type(key) == "float" then key = math.tointeger(key) or key end
-  local name = name_of(key)
-  local former = fields and fields[name]
+  local fields, name = self.fields[object] or {}, name_of(key)
+  local former = fields[name]
   local stays = former and (deleted or not former.deleted)
-  local at = stays and former.at or #writes + 1
-  local entry = { object = object, key = key, value = value,
-    deleted = deleted, where = where, at = at }
-  if not fields then
-    fields = {}
-    self.fields[object] = fields
-  end
-  if not stays then writes[at] = false end -- a hole, if memory runs out now
-  fields[name] = entry
-  writes[at] = entry
-  if former and not stays then
-    writes[former.at], self.holes = false, self.holes + 1
-  end
-end
-
-local function union(to, from, without)
-  for object in next, from do
-    if not (without and without[object]) then to[object] = true end
-  end
-end
-
-local function moved(entry, at)
-  if entry.at == at then return entry end
-  return {
-    object = entry.object, key = entry.key, value = entry.value,
-    deleted = entry.deleted, where = entry.where, at = at,
+  fields[name] = {
+    object = object, key = key, value = value, deleted = deleted,
+    where = where, at = stays and former.at or self.last + 1,
   }
+  self.fields[object], self.last = fields, self.last + 1
 end
 
-local function copy_writes(from, to, without)
-  local writes, fields = to.writes, to.fields
-  for _, entry in ipairs(from.writes) do
-    if entry and not (without and without[entry.object]) then
-      local object = entry.object
-      entry = moved(entry, #writes + 1)
-      writes[#writes + 1] = entry
-      fields[object] = fields[object] or {}
-      fields[object][name_of(entry.key)] = entry
-    end
-  end
+-- Returns a list, sorted by a field.
+local function sorted(list, name)
+  table.sort(list, function(a, b) return a[name] < b[name] end)
+  return list
 end
 
---- Returns the hooks of a list that are not removed.
-function pending.live(hooks)
-  local live = {}
-  for _, hook in ipairs(hooks) do
-    if not hook.removed then live[#live + 1] = hook end
-  end
-  return live
-end
-
---- Returns a copy without holes, and without the objects of the set `without`.
-function pending.copy(self, without)
-  local copy = pending.none()
-  copy_writes(self, copy, without)
-  union(copy.new, self.new, without)
-  union(copy.marks, self.marks, without)
-  table.move(self.saves, 1, #self.saves, 1, copy.saves)
-  copy.hooks = pending.live(self.hooks)
-  table.move(self.finals, 1, #self.finals, 1, copy.finals)
-  return copy
-end
-
-local function append(to, from)
-  table.move(from, 1, #from, #to + 1, to)
-end
-
--- Puts `later` behind what a copy has to do.
-local function add(copy, later)
-  for _, e in ipairs(later.writes) do
-    if e then
-      pending.put(copy, e.object, e.key, e.value, e.deleted, e.where)
-    end
-  end
-  union(copy.new, later.new)
-  union(copy.marks, later.marks)
-  append(copy.saves, later.saves)
-  append(copy.hooks, later.hooks)
-  append(copy.finals, later.finals)
-end
-
---- Returns a copy that has what was given back in front.
-function pending.merge(self)
+--- Returns the entries in the order of the program.
+function pending.writes(self)
   local list = {}
-  while self do
-    list[#list + 1] = self
-    self = self.before
+  for _, fields in next, self.fields do
+    for _, entry in next, fields do list[#list + 1] = entry end
   end
-  local copy = pending.copy(list[#list])
-  for i = #list - 1, 1, -1 do add(copy, list[i]) end
-  return copy
+  return sorted(list, "at")
 end
 
---- Puts `before` in front of all that there is to do.
-function pending.give_back(self, before)
-  while self.before do self = self.before end
-  self.before = before
+--- Returns the hooks in the order of their indices.
+function pending.hooks(self)
+  local list = {}
+  for _, hook in next, self.hooks do list[#list + 1] = hook end
+  return sorted(list, "index")
 end
 
---- Returns what a plan has to do.
-function pending.of(plan)
-  local its = plan.its
-  if its.pending.before then its.pending = pending.merge(its.pending) end
-  return its.pending
+local NONE = {}
+
+--- Puts `later` behind what there is to do, but for what is to be done with
+-- the objects in the set `without`.  Returns all.
+function pending.add(self, later, without)
+  without = without or NONE
+  for _, e in ipairs(pending.writes(later)) do
+    if not without[e.object] then
+      pending.put(self, e.object, e.key, e.value, e.deleted, e.where)
+    end
+  end
+  for _, set in ipairs { "new", "marks" } do
+    for object in next, later[set] do
+      self[set][object] = not without[object] or nil
+    end
+  end
+  for _, list in ipairs { "saves", "finals" } do
+    table.move(later[list], 1, #later[list], #self[list] + 1, self[list])
+  end
+  for index, hook in next, later.hooks do
+    self.hooks[index] = not hook.removed and hook or nil
+  end
+  return self
 end
 
--- The hooks at the end that are removed go, so that the last hook shows whether
--- there is one.
-local function has_hooks(hooks)
-  while hooks[#hooks] and hooks[#hooks].removed do hooks[#hooks] = nil end
-  return hooks[1] ~= nil
+--- Returns a copy, without the objects in the set `without`.
+function pending.copy(self, without)
+  return pending.add(pending.none(), self, without)
 end
 
 --- Tells whether there is nothing to do.
 function pending.is_empty(self)
   return not (next(self.fields) or next(self.new) or next(self.marks) or
-    self.saves[1] or has_hooks(self.hooks) or self.finals[1])
+    self.saves[1] or next(self.hooks) or self.finals[1])
 end
 
 return pending

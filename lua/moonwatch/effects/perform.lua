@@ -40,27 +40,19 @@ function perform.copy(its)
   return result
 end
 
--- Returns the state to go back to.  Saves and hooks are functions of the
--- program, which may change the effects; so they work with a copy.
-local function remember(self)
-  local now = pending.of(self)
-  local its = self.its
-  if now.saves[1] or now.hooks[1] then return perform.copy(its), true end
-  return copy(its), false
-end
-
 -- The transaction was taken back: the effects get back what they had to do.  If
--- they had been applied, the rest of them stays as it is now, and what was
--- added meanwhile comes last.  `clear` makes another life of them.
+-- they had been applied, what was added meanwhile comes last; `clear` makes
+-- another life of them, with other scopes.
 local function give_back(self, applying)
   local before = applying.before
   for i = #applying.hooks, 1, -1 do
     protect("the end of a hook", hook.undo, applying.hooks[i])
   end
+  local again = pending.copy(before.pending)
   if not applying.is_done then
-    self.its = before
-  elseif self.its.life == before.life then
-    pending.give_back(self.its.pending, before.pending)
+    self.its, before.pending = before, again
+  elseif self.its.scopes == before.scopes then
+    self.its.pending = pending.add(again, self.its.pending)
   end
 end
 
@@ -76,22 +68,21 @@ local function check_all(now)
       error(("save %d: its object has no method 'save'"):format(i), 0)
     end
   end
-  for _, its in ipairs(now.hooks) do
-    if not its.removed then hook.check(its) end
-  end
+  for _, its in ipairs(pending.hooks(now)) do hook.check(its) end
 end
 
 -- Makes the saves, also those that a save adds, and registers the hooks.
 -- Raises before the first call if one of them is impossible.
 local function call(self, applying)
-  check_all(pending.of(self))
-  local save = pending.of(self).saves[1]
+  local now = self.its.pending
+  check_all(now)
+  local save = now.saves[1]
   while save do
     save[1]:save(table.unpack(save, 2, save.n))
     applying.saved = applying.saved + 1
-    save = pending.of(self).saves[applying.saved + 1]
+    save = now.saves[applying.saved + 1]
   end
-  for _, its in ipairs(pending.live(pending.of(self).hooks)) do
+  for _, its in ipairs(pending.hooks(now)) do
     applying.hooks[#applying.hooks + 1] = its
     hook.register(its)
   end
@@ -112,15 +103,13 @@ end
 --- Returns the writes that there are to do, in the order of the program.
 function perform.writes(self)
   local list = {}
-  for _, entry in ipairs(pending.of(self).writes) do
-    if entry then
-      local item = self.its.of[entry.object]
-      list[#list + 1] = {
-        object = item.env or item.object, key = key_of(item, entry),
-        new = entry.value, kind = entry.deleted and "delete" or "update",
-        where = entry.where,
-      }
-    end
+  for i, entry in ipairs(pending.writes(self.its.pending)) do
+    local item = self.its.of[entry.object]
+    list[i] = {
+      object = item.env or item.object, key = key_of(item, entry),
+      new = entry.value, kind = entry.deleted and "delete" or "update",
+      where = entry.where,
+    }
   end
   return list
 end
@@ -138,12 +127,12 @@ end
 --- Returns the writes that there are to do as effects, and the calls that come
 -- before: the saves and the hooks.
 function perform.preview(self)
-  local now, calls, entries = pending.of(self), {}, {}
+  local now, calls, entries = self.its.pending, {}, {}
   for _, save in ipairs(now.saves) do
     calls[#calls + 1] = table.pack(save[1], "save",
       table.unpack(save, 2, save.n))
   end
-  for _, its in ipairs(pending.live(now.hooks)) do
+  for _, its in ipairs(pending.hooks(now)) do
     calls[#calls + 1] = table.pack(its.object, "on", its.event, its.fn)
   end
   for _, e in ipairs(perform.writes(self)) do
@@ -157,10 +146,10 @@ end
 -- Takes all that there is to do out of the effects, but for what the functions
 -- that register hooks have added.
 local function take(self, applying)
-  local now, rest = pending.of(self), pending.none()
+  local now, rest = self.its.pending, pending.none()
   local last = applying.hooks[#applying.hooks]
-  for _, its in ipairs(now.hooks) do
-    if last and its.index > last.index then table.insert(rest.hooks, its) end
+  for index, its in next, now.hooks do
+    if last and index > last.index then rest.hooks[index] = its end
   end
   table.move(now.saves, applying.saved + 1, #now.saves, 1, rest.saves)
   applying.finals = now.finals
@@ -197,13 +186,6 @@ local function placed(fx, list)
   return private.effects(entries)
 end
 
--- The effects are applied already, so want of memory is no failure.
-local function try_placed(fx, list)
-  local ok, result = pcall(placed, fx, list)
-  if not ok and result ~= MEMORY then error(result, 0) end
-  return ok and result or fx
-end
-
 -- The message says what cannot be taken back.
 local function told(message, saved)
   if saved == 0 or message == MEMORY then return message end
@@ -217,24 +199,22 @@ end
 -- callbacks.  Returns the effects of the writes; or nil, a message and the
 -- entry that failed.
 function perform.apply(self)
-  local before, asks = remember(self)
   local applying = {
-    before = before, hooks = {}, saved = 0, finals = {}, is_done = false,
+    before = perform.copy(self.its), hooks = {}, saved = 0, finals = {},
+    is_done = false,
   }
   local list
   local function prepare()
     transaction.on_rollback(function() give_back(self, applying) end)
-    if asks then
-      self.its.applying = true
-      call(self, applying)
-    end
+    self.its.applying = true
+    call(self, applying)
     list = perform.writes(self)
     take(self, applying)
     return list
   end
   local fx, problem, entry = recorded.write(prepare)
   if not fx then return nil, told(problem, applying.saved), entry end
-  if self.opts.where then fx = try_placed(fx, list) end
+  if self.opts.where then fx = placed(fx, list) end
   problem = finish(applying, problem)
   applying.is_done = true
   recorded.raise(problem)

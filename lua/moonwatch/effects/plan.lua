@@ -9,10 +9,9 @@
 --     tracked     the number of the item that was tracked last
 --     globals     name -> environment -> item
 --     pending     what there is to do: see pending.lua
---     scopes      see scope.lua
+--     scopes      see scope.lua; lives until the plan is cleared
 --     registered  see hook.lua
 --     applying    are the saves and hooks under way?
---     life        a table that lives until the plan is cleared
 
 local check = require "moonwatch.check"
 local compare = require "moonwatch.effects.compare"
@@ -34,7 +33,6 @@ local function fresh()
   return {
     items = {}, of = {}, tracked = 0, globals = {}, pending = pending.none(),
     scopes = scope.stack(), registered = hook.list(), applying = false,
-    life = {},
   }
 end
 
@@ -55,29 +53,16 @@ local function item_of(self, object)
   return object ~= nil and self.its.of[object] or nil
 end
 
+-- Raises if the function `name` may not track an object: it is tracked already,
+-- or its class intercepts and the option `intercepted` refuses that.
 local function check_untracked(self, object, name)
-  if self.its.of[object] then
-    error(("bad argument #1 to '%s' (is tracked already)"):format(name), 3)
-  end
-end
-
--- Returns what the class of an object does, if that is for the option
--- `intercepted` to refuse.
-local function interception(self, object)
+  check.that(not self.its.of[object], 1, name, "is tracked already", 1)
   local class = self.opts.intercepted and private.metatable(object)
-  if not class then return nil end
-  if rawget(private.raw(class), "__newindex") ~= nil then
-    return "its class intercepts writes"
-  elseif type(rawget(private.raw(class), "__index")) == "function" then
-    return "its class intercepts reads"
-  end
-end
-
-local function check_plain(self, object, name)
-  local what = interception(self, object)
-  if what then
-    error(("bad argument #1 to '%s' (%s)"):format(name, what), 3)
-  end
+  if not class then return end
+  check.that(rawget(private.raw(class), "__newindex") == nil, 1, name,
+    "its class intercepts writes", 1)
+  check.that(type(rawget(private.raw(class), "__index")) ~= "function", 1, name,
+    "its class intercepts reads", 1)
 end
 
 local function add_item(its, item)
@@ -95,7 +80,6 @@ function Plan:track(object)
   check.argument(is_object(object), 1, "track",
     "table or userdata with a metatable", object)
   check_untracked(self, object, "track")
-  check_plain(self, object, "track")
   add(self, object)
   return object
 end
@@ -112,9 +96,8 @@ function Plan:track_new(its_class, ...)
   local object = allocate and allocate(its_class, ...) or
     setmetatable({}, its_class)
   check_untracked(self, object, "track_new")
-  check_plain(self, object, "track_new")
   add(self, object)
-  pending.of(self).new[object] = true
+  self.its.pending.new[object] = true
   return object
 end
 
@@ -133,21 +116,18 @@ end
 -- A cell or a global has this one field.
 local VALUE = "value"
 
--- Returns the place in the program that called the library, if the plan is to
--- know it.
-local function where(self)
-  return self.opts.where and place() or nil
+local function put(self, object, key, value, deleted)
+  pending.put(self.its.pending, object, key, value, deleted,
+    self.opts.where and place() or nil)
 end
 
 --- Creates and tracks a cell, with a value if there is an argument.
 function Plan:new_cell(...)
   self = state_of(self, "new_cell")
-  local cell, now = private.cell(), pending.of(self)
+  local cell = private.cell()
   add(self, cell)
-  now.new[cell] = true
-  if select("#", ...) > 0 then
-    pending.put(now, cell, VALUE, (...), false, where(self))
-  end
+  self.its.pending.new[cell] = true
+  if select("#", ...) > 0 then put(self, cell, VALUE, (...), false) end
   return cell
 end
 
@@ -182,55 +162,31 @@ end
 -- Stores and loads
 -- =======================================================
 
--- Raises if the object may not be written to.
+-- Raises if the function `name` may not write to the object.
 local function check_writable(self, object, name)
   local item = item_of(self, object)
-  if not item then
-    error(("bad argument #1 to '%s' (is not tracked)"):format(name), 3)
-  end
+  check.that(item, 1, name, "is not tracked", 1)
   scope.check(self.its.scopes, item, self.opts.policy, name, 4)
 end
 
-local MANY = 16 -- holes
-
-local function put(self, object, key, value, deleted)
-  local now = pending.of(self)
-  if now.holes > MANY and now.holes > #now.writes // 2 then
-    now = pending.copy(now)
-    self.its.pending = now
-  end
-  pending.put(now, object, key, value, deleted, where(self))
-end
-
-local function check_key(key, name)
-  if key == nil or key ~= key then
-    error(("bad argument #2 to '%s' (%s is no key)"):format(name,
-      key == nil and "nil" or "NaN"), 3)
-  end
-end
-
--- Returns the state.
-local function check_object(self, object, name)
-  self = state_of(self, name, 1)
-  if not is_object(object) then
-    error(("bad argument #1 to '%s' (table or userdata expected, got %s)")
-      :format(name, type(object)), 3)
-  end
-  return self
+local function check_field(object, key, name)
+  check.argument(is_object(object), 1, name, "table or userdata", object, 1)
+  check.that(key ~= nil, 2, name, "nil is no key", 1)
+  check.that(key == key, 2, name, "NaN is no key", 1)
 end
 
 --- Stores a value in a field when the plan is applied.
 function Plan:store(object, key, value)
-  self = check_object(self, object, "store")
-  check_key(key, "store")
+  self = state_of(self, "store")
+  check_field(object, key, "store")
   check_writable(self, object, "store")
   put(self, object, key, value, false)
 end
 
 --- Deletes a field when the plan is applied.
 function Plan:delete(object, key)
-  self = check_object(self, object, "delete")
-  check_key(key, "delete")
+  self = state_of(self, "delete")
+  check_field(object, key, "delete")
   check_writable(self, object, "delete")
   put(self, object, key, nil, true)
 end
@@ -245,71 +201,61 @@ end
 --- Returns the value that a field has or will have, and the value's state:
 -- "pending", "real", "deleted" or "absent".
 function Plan:load(object, key)
-  self = check_object(self, object, "load")
-  check_key(key, "load")
-  local entry = pending.find(pending.of(self), object, key)
+  self = state_of(self, "load")
+  check_field(object, key, "load")
+  local entry = pending.find(self.its.pending, object, key)
   return load(entry, entry == nil and object[key])
 end
 
--- Returns the state.
-local function check_cell(self, cell, name)
-  self = state_of(self, name, 1)
-  if not private.is_cell(cell) then
-    error(("bad argument #1 to '%s' (cell expected, got %s)"):format(name,
-      type(cell)), 3)
-  end
-  return self
+local function check_cell(cell, name)
+  check.argument(private.is_cell(cell), 1, name, "cell", cell, 1)
 end
 
 function Plan:store_cell(cell, value)
-  self = check_cell(self, cell, "store_cell")
+  self = state_of(self, "store_cell")
+  check_cell(cell, "store_cell")
   check_writable(self, cell, "store_cell")
   put(self, cell, VALUE, value, false)
 end
 
 function Plan:load_cell(cell)
-  self = check_cell(self, cell, "load_cell")
-  local entry = pending.find(pending.of(self), cell, VALUE)
+  self = state_of(self, "load_cell")
+  check_cell(cell, "load_cell")
+  local entry = pending.find(self.its.pending, cell, VALUE)
   if entry then return load(entry) end
   local has, value = private.cell_value(cell)
   check.that(has, 1, "load_cell", "the cell has no value yet")
   return value, "real"
 end
 
--- Returns the item of a global, and the state; `env` is argument `n` of the
--- function `from`.
+-- Returns the item of a global; `env` is argument `n` of the function `from`.
 local function global(self, name, env, n, from)
-  self = state_of(self, from, 1)
   local envs = name ~= nil and self.its.globals[name]
-  if not envs then
-    error(("bad argument #1 to '%s' (no global of that name is tracked)")
-      :format(from), 3)
-  elseif env == nil and next(envs, (next(envs))) then
-    error(("bad argument #%d to '%s' ('%s' is tracked in several environments)")
-      :format(n, from, name), 3)
+  check.that(envs, 1, from, "no global of that name is tracked", 1)
+  local first, item = next(envs)
+  if env == nil then
+    check.that(next(envs, first) == nil, n, from,
+      ("'%s' is tracked in several environments"):format(name), 1)
+    return item
   end
-  local item
-  if env == nil then item = select(2, next(envs)) else item = envs[env] end
-  if not item then
-    error(("bad argument #%d to '%s' (no global '%s' of it is tracked)")
-      :format(n, from, name), 3)
-  end
-  return item, self
+  check.that(envs[env], n, from, ("no global '%s' of it is tracked")
+    :format(name), 1)
+  return envs[env]
 end
 
 --- Stores the value of a global.  A name that is tracked in several
 -- environments needs the environment.
 function Plan:store_global(name, value, env)
-  local item
-  item, self = global(self, name, env, 3, "store_global")
+  self = state_of(self, "store_global")
+  local item = global(self, name, env, 3, "store_global")
   scope.check(self.its.scopes, item, self.opts.policy, "store_global", 3)
   put(self, item.object, VALUE, value, false)
 end
 
 function Plan:load_global(name, env)
-  local item
-  item, self = global(self, name, env, 2, "load_global")
-  local entry = pending.find(pending.of(self), item.object, VALUE)
+  self = state_of(self, "load_global")
+  local item = global(self, name, env, 2, "load_global")
+  local entry = pending.find(self.its.pending, item.object, VALUE)
   return load(entry, item.env[name])
 end
 
@@ -322,23 +268,21 @@ end
 --- Marks an object as modified, without a write.
 function Plan:mark(object)
   self = state_of(self, "mark")
-  check.that(item_of(self, object), 1, "mark", "is not tracked")
-  scope.check(self.its.scopes, item_of(self, object), self.opts.policy, "mark",
-    3)
-  pending.of(self).marks[object] = true
+  check_writable(self, object, "mark")
+  self.its.pending.marks[object] = true
 end
 
 --- Tells whether a write to the object, or to its field `key`, is pending.
 function Plan:has_pending(object, key)
   self = state_of(self, "has_pending")
   if object == nil then return false end
-  local now = pending.of(self)
+  local now = self.its.pending
   if key ~= nil then return pending.find(now, object, key) ~= nil end
   return now.fields[object] ~= nil
 end
 
 local function is_modified(self, object)
-  local now = pending.of(self)
+  local now = self.its.pending
   return now.new[object] or now.marks[object] or now.fields[object] ~= nil
 end
 
@@ -365,7 +309,7 @@ end
 --- Tells whether `apply` has nothing to do.
 function Plan:is_empty()
   self = state_of(self, "is_empty")
-  return pending.is_empty(pending.of(self))
+  return pending.is_empty(self.its.pending)
 end
 
 -- }======================================================
@@ -398,17 +342,8 @@ end
 function Plan:save(ctx, ...)
   self = state_of(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
-  local saves = pending.of(self).saves
+  local saves = self.its.pending.saves
   saves[#saves + 1] = table.pack(ctx, ...)
-end
-
--- Returns the list of hooks, without most of those that were removed.
-local function list_of_hooks(now)
-  if #now.hooks >= now.many then
-    local live = pending.live(now.hooks)
-    now.hooks, now.many = live, math.max(2 * #live, MANY)
-  end
-  return now.hooks
 end
 
 --- Registers a function for an event when the plan is applied, with the
@@ -419,21 +354,10 @@ function Plan:hook(object, event, fn)
   check.argument(type(fn) == "function", 3, "hook", "function", fn)
   check.that(hook.is_event(object, event), 2, "hook",
     ("the policy has no event '%s' for the class"):format(tostring(event)))
-  local hooks = list_of_hooks(pending.of(self))
   local its = hook.new(self, self.last_hook + 1, object, event, fn)
   local result = hook.handle(its)
-  hooks[#hooks + 1], self.last_hook = its, its.index
+  self.its.pending.hooks[its.index], self.last_hook = its, its.index
   return result
-end
-
--- Returns the hook of an index in a list in the order of the indices.
-local function find_hook(hooks, index)
-  local first, last = 1, #hooks
-  while first < last do
-    local i = (first + last) // 2
-    if hooks[i].index < index then first = i + 1 else last = i end
-  end
-  return hooks[first] and hooks[first].index == index and hooks[first] or nil
 end
 
 --- Removes the hook of an index, as the hook's `remove` does.  Tells whether
@@ -442,18 +366,17 @@ function Plan:remove_hook(index)
   self = state_of(self, "remove_hook")
   check.argument(math.type(index) == "integer", 1, "remove_hook", "integer",
     index)
-  local its = find_hook(pending.of(self).hooks, index) or
-    self.its.registered.by_index[index]
-  if not its or its.removed then return false end
-  hook.remove(its)
-  return true
+  local its = self.its.pending.hooks[index] or
+    hook.find(self.its.registered, index)
+  if its then hook.remove(its) end
+  return its ~= nil
 end
 
 --- Calls a function after the plan is applied.
 function Plan:finally(fn)
   self = state_of(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
-  local finals = pending.of(self).finals
+  local finals = self.its.pending.finals
   finals[#finals + 1] = fn
 end
 
@@ -465,13 +388,13 @@ end
 
 -- Adds the values to `roots` that the plan holds in any case.
 local function roots_of(self, roots)
-  local now = pending.of(self)
+  local now = self.its.pending
   for _, item in ipairs(self.its.items) do
     if not now.new[item.object] then roots[#roots + 1] = item.object end
     if item.env then roots[#roots + 1] = item.env[item.name] end
   end
   for _, save in ipairs(now.saves) do roots[#roots + 1] = save end
-  for _, its in ipairs(pending.live(now.hooks)) do
+  for _, its in ipairs(pending.hooks(now)) do
     roots[#roots + 1], roots[#roots + 2] = its.object, its.fn
   end
   table.move(now.finals, 1, #now.finals, #roots + 1, roots)
@@ -495,7 +418,7 @@ local function forget(self, unreached)
 end
 
 local function prune(self, ...)
-  local now, unreached = pending.of(self), {}
+  local now, unreached = self.its.pending, {}
   for object in next, now.new do unreached[object] = true end
   if next(unreached) == nil then return 0 end
   reachable(roots_of(self, { ... }), unreached, now.fields)
@@ -523,10 +446,7 @@ end
 
 -- Returns the state of another plan.
 local function check_other(other, name)
-  if private.metatable(other) ~= Plan then
-    error(("bad argument #1 to '%s' (plan expected, got %s)"):format(name,
-      type(other)), 3)
-  end
+  check.argument(private.metatable(other) == Plan, 1, name, "plan", other, 1)
   return other[Plan]
 end
 
@@ -552,7 +472,7 @@ function Plan:adopt(other)
   local its, items = self.its, {}
   for _, item in ipairs(other.its.items) do
     if not is_known(self, item) then
-      check_plain(self, item.object, "adopt")
+      check_untracked(self, item.object, "adopt")
       items[#items + 1] = adopted(item, its.tracked + #items + 1)
     end
   end
@@ -563,14 +483,12 @@ function Plan:adopt(other)
 end
 
 local function clone_of(self)
-  local clone = new(self.opts)
-  pending.of(self)
-  local its = perform.copy(self.its)
-  for i, element in ipairs(its.pending.hooks) do
-    its.pending.hooks[i] = hook.clone(element, clone)
+  local clone, its = new(self.opts), perform.copy(self.its)
+  for index, e in next, its.pending.hooks do
+    its.pending.hooks[index] = hook.new(clone, index, e.object, e.event, e.fn)
   end
   its.scopes = scope.clone(its.scopes)
-  its.registered, its.applying, its.life = hook.list(), false, {}
+  its.registered, its.applying = hook.list(), false
   clone.its, clone.last_hook = its, self.last_hook
   return clone
 end
@@ -613,9 +531,9 @@ end
 -- to_lua.lua.  New objects that nothing reaches are left out.
 function Plan:to_lua(names)
   self = state_of(self, "to_lua")
-  if policy.has "register" and pending.of(self).hooks[1] then
+  if policy.has "register" and next(self.its.pending.hooks) then
     return nil, "the policy registers the hooks"
-  elseif pending.of(self).finals[1] then
+  elseif self.its.pending.finals[1] then
     return nil, "there are callbacks"
   end
   local pruned = clone_of(self)
