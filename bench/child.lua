@@ -456,15 +456,6 @@ function measures.memory_examples(way)
   return kilobytes
 end
 
--- Nanoseconds to test an example.
-function measures.guard(way)
-  local test, example = made_by(ways.guards_of_examples, way)
-  settle()
-  return time(function()
-    for _ = 1, 1000 do assert(test(example)) end
-  end) * 1e9 / 1000
-end
-
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.

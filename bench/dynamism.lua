@@ -16,7 +16,4 @@ return {
   { name = "memory after 1,000", measure = "memory_examples", apart = true,
     against = KINDS, base = "kinds", ours = "report", unit = "KB",
     rounds = 1 },
-  { name = "a guard in source", measure = "guard",
-    against = "spec:matches", base = "matches", ours = "source",
-    aim = 0.2 },
 }

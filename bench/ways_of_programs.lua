@@ -283,20 +283,6 @@ function ways.feeds.report()
   return fed(function(example) report:add(example) end)
 end
 
--- Each returns a function that tests an example, and one that it accepts.
-ways.guards_of_examples = {}
-
-function ways.guards_of_examples.matches()
-  local list = ways.examples(100)
-  local spec = mw.infer(list)
-  return function(example) return spec:matches(example) end, list[1]
-end
-
-function ways.guards_of_examples.source()
-  local list = ways.examples(100)
-  return load(mw.infer(list):to_lua())(), list[1]
-end
-
 -- Adds these to the others.
 return function(all)
   for name, way in pairs(ways) do all[name] = way end

@@ -885,10 +885,6 @@ return {
       example.]] },
     { "report:merge(other: moonwatch.Report) -> report: moonwatch.Report",
       [[Adds all that another report knows.]] },
-    { "report:add_effects(effects: moonwatch.Effects, names?: \z
-        table<string, any>) -> report: moonwatch.Report", [[Adds the values that
-      fields held before and after effects, by the objects' names or
-      classes.]] },
     { "report:examples() -> n: integer", [[Returns the number of examples.]] },
     { "report:dims() -> dims: table<any, table<string, boolean[]>>", [[Returns
       which dimensions had more than one value: the top key, then the path, then
@@ -931,9 +927,7 @@ return {
     { "spec:varying() -> places: table<string, moonwatch.Place>", [[Returns the
       other places, by path.]] },
     { "spec:to_lua() -> source?: string, message?: string", [[Returns the source
-      of a function that does what `matches` does, and faster.]] },
-    { "spec:to_types(name: string) -> source: string", [[Returns the examples'
-      types as annotations for the Lua language server.]] } },
+      of a function that does what `matches` does, without the library.]] } },
   { class = "moonwatch.Place", [[What values a place may have.]],
     { "kinds: string[]", [[The kinds of values.]] },
     { "min?: number", [[The least number.]] },

@@ -66,9 +66,7 @@ function handler.handle(message)
     local fast, generic = specialised(spec)(message), handler.handle
     learned = nil
     io.write("After ", ENOUGH, " messages, this guards the fast way:\n",
-      (spec:to_lua():match("local function test.-\nend\n")
-        :gsub("%f[^\n%z]", "  ")))
-    io.write(spec:to_types "Message")
+      (spec:to_lua():match("test%[1%].-\nend\n"):gsub("%f[^\n%z]", "  ")))
     handler.handle = function(any)
       local ok, where = guard(any)
       if not ok then

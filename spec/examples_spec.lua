@@ -125,9 +125,7 @@ target of Battle.captain: Battle.orcs.1 -> nil, %s, transaction "shoot", by Bo
 
   it("learn what messages look like", function()
     local output = lua "examples/specialise.lua"
-    assert.matches("\n    v = L.kind\n    if v ~= \"move\" then\n", output)
-    assert.matches("\n%-%-%-@class Message.to\n%-%-%-@field x number\n",
-      output)
+    assert.matches("\n    if not %(v == \"move\"%) then return 3 end\n", output)
     assert.matches("\nother: L%['version'%]\nother: L%['id'%]\n" ..
       "other: L%['to'%]\nother: L\n", output)
     assert.matches("800 messages went the fast way, 204 the slow one", output)

@@ -990,13 +990,6 @@ function report:add(example) end
 ---@return moonwatch.Report report
 function report:merge(other) end
 
----Adds the values that fields held before and after effects, by the objects'
----names or classes.
----@param effects moonwatch.Effects
----@param names? table<string, any>
----@return moonwatch.Report report
-function report:add_effects(effects, names) end
-
 ---Returns the number of examples.
 ---@return integer n
 function report:examples() end
@@ -1054,15 +1047,11 @@ function spec:constants() end
 ---@return table<string, moonwatch.Place> places
 function spec:varying() end
 
----Returns the source of a function that does what `matches` does, and faster.
+---Returns the source of a function that does what `matches` does, without the
+---library.
 ---@return string? source
 ---@return string? message
 function spec:to_lua() end
-
----Returns the examples' types as annotations for the Lua language server.
----@param name string
----@return string source
-function spec:to_types(name) end
 
 ---What values a place may have.
 ---@class moonwatch.Place

@@ -1,4 +1,3 @@
-local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local picture = require "spec.support.picture"
 
@@ -252,62 +251,5 @@ describe("the changes in examples", function()
     assert.equal("constant", report:changes()["L['x']"].verdict)
     report:add { x = 2 }
     assert.equal("varying", report:changes()["L['x']"].verdict)
-  end)
-end)
-
-describe("a report that is fed with effects", function()
-  local Enemy = { __name = "Enemy" }
-  Enemy.__index = Enemy
-
-  it("knows what fields held, by class", function()
-    local a = mw.track(setmetatable({ hp = 10, kind = "orc" }, Enemy))
-    local b = mw.track(setmetatable({ hp = 20, kind = "orc" }, Enemy))
-    local report = mw.dynamism()
-    for i = 1, 3 do
-      local _, fx = mw.transaction(function()
-        a.hp, b.hp = a.hp - i, b.hp - i
-        a.hp = a.hp - 1
-      end)
-      report:add_effects(fx)
-    end
-    local entry = report:changes()["L['Enemy']['hp']"]
-    assert.same({ 1, 20 }, { entry.min, entry.max })
-    assert.equal("varying", entry.verdict)
-    assert.equal(0, entry.missing)
-    assert.same({ Enemy = { ["L['Enemy']['hp']"] = { true } } }, report:dims())
-  end)
-
-  it("knows objects by the names that they are given", function()
-    local hero, plain = mw.track { hp = 1 }, mw.track { x = 1 }
-    local _, fx = mw.transaction(function()
-      hero.hp, hero.name, hero.t, plain.x = 1, "hero", {}, nil
-    end)
-    local report = mw.dynamism():add_effects(fx, { hero = hero })
-    local changes = report:changes()
-    local hp, name = changes["L['hero']['hp']"], changes["L['hero']['name']"]
-    assert.same({ 2, 1, "constant" }, { hp.examples, hp.distinct, hp.verdict })
-    assert.same({ 1, 1 }, { name.examples, name.missing })
-    assert.equal(1, changes["L['table']['x']"].missing)
-    assert.same({ table = 1 }, changes["L['hero']['t']"].kinds)
-  end)
-
-  it("passes over what is no field", function()
-    local obj = mw.track { x = 1 }
-    local n = 1
-    local tx, plan = mw.begin(), mw.plan()
-    plan:store_cell(plan:track_cell(function() return n end, 1), 2)
-    plan:apply()
-    obj[{}] = 1
-    mw.setmetatable(obj, Enemy)
-    assert.same({}, mw.dynamism():add_effects(tx:commit()):changes())
-  end)
-
-  it("refuses other things", function()
-    local report = mw.dynamism()
-    misuse("bad argument #1 to 'add_effects' (effects expected, got table)",
-      report.add_effects, report, {})
-    local _, fx = mw.transaction(function() end)
-    misuse("bad argument #2 to 'add_effects' (table expected, got number)",
-      report.add_effects, report, fx, 1)
   end)
 end)

@@ -58,9 +58,6 @@ function scenarios.recorded()
   check(reads[1].object == root and #reads == 3)
   local conflicts = mine:conflicts(fx)
   check(#conflicts == 1 and conflicts[1].kind == "read")
-  local report = mw.dynamism()
-  check(report:add_effects(fx, { hero = root.hero }) == report)
-  check(report:changes()["L['hero']['hp']"].distinct == 2)
 end
 
 -- The same effects in other forms, for copies of the world.

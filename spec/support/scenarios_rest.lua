@@ -485,7 +485,6 @@ function scenarios.examples()
   chunk, message = load(source)
   if not chunk then error(message, 0) end
   check(chunk()({ i = 0, t = { "a" } }))
-  check(spec:to_types "Example":find "class Example")
   local copy = mw.skeleton { { shape = { 2 } }, { x = 1 } }
   check(copy[1].meta and copy[1].shape[1] == 2 and copy[2].x == 1)
   local nested = mw.to_nested { n = 1, p = { shape = { 1 } } }

@@ -4,7 +4,7 @@
 -- A specialisation is a list of places.  Each place comes after the place above
 -- it, in the order of the keys:
 --
---     place { up, key, at index in the list, above index of `up`
+--     place { up, key, at index in the list
 --             children       places
 --             kinds          kind -> limits, a table:
 --                              only       the value, if it was always the same
@@ -15,24 +15,18 @@
 --                              dims       places without keys
 --             any            is every value allowed?
 --             optional       may the value be nil?
---             known          the set of the keys of the fields, if other fields
---                            are refused }
+--             is_closed      are fields without a place refused? }
 --
 -- Places with fewer examples than `confidence` limit the kinds only.
 
 local check = require "moonwatch.check"
-local core = require "moonwatch.core"
 local dynamism = require "moonwatch.dynamism.report"
-local lua_guard = require "moonwatch.dynamism.lua_guard"
-local lua_types = require "moonwatch.dynamism.lua_types"
-local matching = require "moonwatch.dynamism.matching"
+local guard_source = require "moonwatch.dynamism.guard"
 local nested = require "moonwatch.dynamism.nested"
 local trees = require "moonwatch.dynamism.tree"
 local path = require "moonwatch.path"
 local shape = require "moonwatch.dynamism.shape"
 local values = require "moonwatch.dynamism.values"
-
-local match, type = matching.match, type
 
 local Specialisation, state_of, new = check.class "specialisation"
 
@@ -52,9 +46,7 @@ local function limits_of(stat, kind, is_sure, is_single)
     end
   elseif is_sure and trees.SCALAR[kind] then
     if is_single then limits.only = values.only(stat) end
-    if kind == "string" then
-      limits.values = not stat.over and stat.seen or nil
-    elseif kind ~= "boolean" then
+    if kind ~= "string" and kind ~= "boolean" then
       limits.min, limits.max = stat.min, stat.max
     end
   end
@@ -66,13 +58,13 @@ local function limit(place, node, confidence)
   local is_sure = trees.present(node) >= confidence
   local single
   for _, kind in ipairs(trees.KINDS) do
-    if node[kind] and kind ~= "absent" then
+    if node[kind] then
       single = single == nil and kind
     end
   end
   for _, kind in ipairs(trees.KINDS) do
     local stat = node[kind]
-    if stat and kind ~= "absent" then
+    if stat then
       local limits = limits_of(stat, kind, is_sure, single == kind)
       if stat.dims then
         limits.ranks, limits.dims = stat.ranks, {}
@@ -88,27 +80,17 @@ local function limit(place, node, confidence)
   return place
 end
 
--- Returns the set of the keys of all fields; nil if some keys are unknown.
-local function known_keys(place)
-  if place.is_open then return nil end
-  local known = {}
-  for _, child in ipairs(place.children) do known[child.key] = true end
-  return known
-end
-
 local function make(report, is_exact)
   local list, places = {}, {}
   for i, node in ipairs(trees.nodes(report.tree, true)) do
     local up = places[node.up]
-    local place = limit({ up = up, key = node.key, at = i,
-      above = up and up.at, children = {} }, node, report.confidence)
+    local place = limit({ up = up, key = node.key, at = i, children = {} },
+      node, report.confidence)
     place.optional = trees.missing(node) > 0
-    place.is_open = place.is_open or node.trouble ~= nil
+    place.is_closed = is_exact and (place.kinds.table or place.any) and
+      not (place.is_open or node.trouble)
     if up then up.children[#up.children + 1] = place end
     list[i], places[node] = place, place
-  end
-  for _, place in ipairs(is_exact and list or {}) do
-    place.known = known_keys(place)
   end
   return new { list = list, shape = report.tree.shape,
     objects = report.tree.objects }
@@ -142,10 +124,11 @@ end
 -- Matching
 -- =======================================================
 
--- Returns the function that opens objects, as the examples were opened; nil if
+-- Returns a function that opens objects, as the examples were opened; nil if
 -- none were.
-local function opener(self, known)
+local function opener(self)
   if not self.objects then return nil end
+  local known = {}
   return function(value)
     if type(value) ~= "table" and type(value) ~= "userdata" then
       return value
@@ -160,16 +143,20 @@ end
 -- field).
 function Specialisation:matches(example)
   self = state_of(self, "matches")
-  local ok, at = match(self.list, self.shape, core.null, opener(self, {}))(
-    example)
-  if ok then return true end
-  return false, path.text(path.keys(self.list[at]))
+  local guard = self.guard
+  if not guard then
+    self.chunk = self.chunk or assert(load(guard_source(self.list,
+      self.objects ~= nil), "=(specialisation)"))
+    guard = self.chunk(self.shape, opener(self)) -- for this example's objects
+    if not self.objects then self.guard = guard end
+  end
+  return guard(example)
 end
 
 -- }======================================================
 
 -- {======================================================
--- Constants, types, source
+-- Constants and source
 -- =======================================================
 
 -- Returns the value that a place always has, and its kind; or nil.
@@ -224,24 +211,14 @@ function Specialisation:varying()
 end
 
 --- Returns the source of a Lua chunk that returns a function, which does what
--- `matches` does, but faster.  The chunk is to be called with `opts.shape`, if
+-- `matches` does.  The chunk is to be called with `opts.shape`, if
 -- there was that option.  Returns nil and a message if objects were opened.
 function Specialisation:to_lua()
   self = state_of(self, "to_lua")
   if self.objects then
     return nil, "what objects look like when they are opened is not in source"
   end
-  return lua_guard(self.list)
-end
-
---- Returns the types of the examples as annotations of classes for the Lua
--- language server.  `name` is the name of the class, and begins the names of
--- the classes below.
-function Specialisation:to_types(name)
-  self = state_of(self, "to_types")
-  check.argument(type(name) == "string", 1, "to_types", "string", name)
-  check.that(name:find "^[%a_][%w_.]*$", 1, "to_types", "it is no class name")
-  return lua_types(self.list, name)
+  return guard_source(self.list)
 end
 
 -- }======================================================

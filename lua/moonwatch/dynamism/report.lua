@@ -5,14 +5,10 @@
 -- computes its result from the tree anew.
 
 local check = require "moonwatch.check"
-local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
-local recorded = require "moonwatch.effects.recorded"
 local trees = require "moonwatch.dynamism.tree"
 local path = require "moonwatch.path"
 local values = require "moonwatch.dynamism.values"
-
-local private = core.private
 
 local KEEP = 16
 
@@ -60,52 +56,6 @@ end
 --- Returns the number of examples.
 function Report:examples()
   return state_of(self, "examples").tree.n
-end
-
--- Returns the name under which the fields of an object are added.
-local function name_of(object, names)
-  for name, named in next, names do
-    if rawequal(named, object) then return name end
-  end
-  local its = object_class.of(object)
-  return its and object_class.name(its) or type(object)
-end
-
-local WRITES = { insert = true, update = true, delete = true, raw = true,
-  rollback = true, apply = true }
-
--- The second old value of a field is its first new value, and is not added.
-local function add_entry(tree, e, name, first)
-  local keys = { name, e.key }
-  if first and not trees.feed(tree, keys, e.old) then return end
-  trees.feed(tree, keys, e.new)
-end
-
-local function add_all(tree, fx, names)
-  local known = {}
-  for _, e in ipairs(recorded.list(fx)) do
-    local object, key = e.object, e.key
-    if WRITES[e.kind] and path.is_key(key) and key == key and
-      not private.is_cell(object)
-    then
-      local its = known[object] or { name = name_of(object, names), keys = {} }
-      known[object] = its
-      add_entry(tree, e, its.name, not its.keys[key])
-      its.keys[key] = true
-    end
-  end
-end
-
---- Adds the values that fields held before and after effects.  `names` has
--- names for objects, `{ name = object }`; other objects are known by their
--- classes.  Returns the report.
-function Report:add_effects(fx, names)
-  local state = state_of(self, "add_effects")
-  check.argument(core.private.is_effects(fx), 1, "add_effects", "effects", fx)
-  check.argument(names == nil or type(names) == "table", 2, "add_effects",
-    "table", names)
-  add_all(state.tree, fx, names or {})
-  return self
 end
 
 -- }======================================================
@@ -229,7 +179,7 @@ function describe(node, keep, confidence)
   local entry = { kinds = {}, varies = {}, examples = trees.present(node),
     missing = trees.missing(node) }
   for _, kind in ipairs(trees.KINDS) do
-    if node[kind] and kind ~= "absent" then
+    if node[kind] then
       if next(entry.kinds) then entry.varies.kind = true end
       entry.kinds[kind] = node[kind].n
     end

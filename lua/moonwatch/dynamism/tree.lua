@@ -8,8 +8,6 @@
 --             values.lua's for scalars; { n } for other kinds, with min and
 --             max of the lengths of tables, and for shaped values
 --             { n, ranks = { [rank] = n }, dims = { node... } }
---         fed                                  how many of the values were fed
---                                              one by one, not by examples
 --         trouble { n, message }               what could not be read
 --
 -- Keys are booleans, numbers and strings; the tree refers to no object of an
@@ -33,10 +31,10 @@ local REPEATS = 10000 -- of visits in an example
 
 local trees = {}
 
---- All kinds.  "absent" is no value; it counts what was fed as nil.
+--- All kinds.
 trees.KINDS = {
   "boolean", "integer", "float", "string", "null", "table", "shaped",
-  "function", "userdata", "thread", "cycle", "shared", "unreadable", "absent",
+  "function", "userdata", "thread", "cycle", "shared", "unreadable",
 }
 
 --- The kinds whose values are told apart.
@@ -93,7 +91,7 @@ local function child_of(node, key)
     return note_trouble(node, ("a key is a %s"):format(type(key)))
   end
   node.children = node.children or {}
-  child = { up = node, key = key, fed = 0 }
+  child = { up = node, key = key }
   node.children[key] = child
   return child
 end
@@ -159,17 +157,14 @@ local function opened(tree, walk, node, value)
   return result
 end
 
--- Without a walk, the contents of tables are not looked at.
 local function object(tree, walk, node, value)
-  if walk and tree.objects then value = opened(tree, walk, node, value) end
+  if tree.objects then value = opened(tree, walk, node, value) end
   local sizes, message = shape.of(value, tree.shape)
   if message then note_trouble(node, message) end
   if sizes then
     shaped(tree, node, sizes)
-  elseif walk then
-    enter(walk, node, value)
   else
-    count(node, type(value))
+    enter(walk, node, value)
   end
 end
 
@@ -216,23 +211,6 @@ function trees.add(tree, example)
   end
 end
 
---- Adds one value, or nil for none, under some keys.  Returns false if a key
--- cannot be part of a path.
-function trees.feed(tree, keys, value)
-  local node = tree.root
-  for _, key in ipairs(keys) do
-    if not path.is_key(key) then return false end
-    node = child_of(node, key)
-  end
-  if value == nil then
-    count(node, "absent")
-  else
-    note(tree, nil, node, math_type(value) or type(value), value)
-    node.fed = node.fed + 1
-  end
-  return true
-end
-
 -- }======================================================
 
 -- {======================================================
@@ -264,7 +242,6 @@ local function merge_node(node, other, most)
       end
     end
   end
-  node.fed = (node.fed or 0) + (other.fed or 0)
   local trouble = other.trouble
   if trouble then note_trouble(node, trouble.message, trouble.n) end
 end
@@ -323,7 +300,7 @@ end
 function trees.present(node)
   local n = 0
   for _, kind in ipairs(trees.KINDS) do
-    if node[kind] and kind ~= "absent" then n = n + node[kind].n end
+    if node[kind] then n = n + node[kind].n end
   end
   return n
 end
@@ -332,9 +309,7 @@ end
 -- above it.
 function trees.missing(node)
   local above = node.up and node.up.table
-  local of_examples = trees.present(node) - (node.fed or 0)
-  return (node.absent and node.absent.n or 0) +
-    math.max(0, (above and above.n or 0) - of_examples)
+  return above and math.max(0, above.n - trees.present(node)) or 0
 end
 
 -- }======================================================
