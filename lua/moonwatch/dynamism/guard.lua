@@ -133,7 +133,10 @@ end
 
 -- }======================================================
 
+-- `places[i]` is the place above place i, the key there, and the key as a step
+-- of a path.
 local HEAD = [==[
+}
 local shape, open = ...
 local getmetatable, math_type, type = getmetatable, math.type, type
 
@@ -190,10 +193,8 @@ local function shaped(v, fits)
   return s ~= nil and fits(s)
 end
 
--- The place above each place, the key there, and the key as a step of a path;
--- and the keys of the places below each place.
-local places, keys = {
-%s}, {}
+-- The keys of the places below each place.
+local keys = {}
 for i, place in ipairs(places) do
   keys[i] = {}
   if place[1] then keys[place[1]][place[2]] = true end
@@ -247,15 +248,34 @@ local function needs_null(list)
   return false
 end
 
+-- Returns the texts of a list as one.  The buffer of `table.concat` does not ask
+-- for a collection when there is no memory.
+local function join(list)
+  while #list > 1 do
+    local pairs_of = {}
+    for i = 1, #list, 2 do
+      pairs_of[#pairs_of + 1] = list[i] .. (list[i + 1] or "")
+    end
+    list = pairs_of
+  end
+  return list[1]
+end
+
 --- Returns the source for the places of a specialisation, to be called with the
 -- option `shape` and, if the examples' objects were opened, a function that
 -- opens an object.
 return function(list, is_opened)
-  local rows, lines, shapes = {}, {}, {}
-  for i, place in ipairs(list) do
-    rows[i] = place.up and ("  { %d, %s, %s },\n"):format(place.up.at,
-      literal.of(place.key), literal.of(path.step(place.key))) or
-      '  { nil, nil, "L" },\n'
+  local lines, shapes = { needs_null(list) and
+    'local null = require "moonwatch".null\n' or "local null\n",
+    "local places = {\n" }, {}
+  for _, place in ipairs(list) do
+    local key = place.key
+    lines[#lines + 1] = key == nil and '  { nil, nil, "L" },\n' or
+      ("  { %d, %s, %s },\n"):format(place.up.at, literal.of(key),
+        literal.of(path.step(key)))
+  end
+  lines[#lines + 1] = HEAD
+  for _, place in ipairs(list) do
     if has_function(place) then
       add_function(lines, shapes, place, is_opened)
     end
@@ -268,7 +288,6 @@ return function(list, is_opened)
     lines[#lines + 1] = ("shapes[%d] = function(s) return %s end\n"):format(i,
       text)
   end
-  return (needs_null(list) and 'local null = require "moonwatch".null\n' or
-    "local null\n") .. HEAD:format(table.concat(rows)) ..
-    table.concat(lines) .. TAIL
+  lines[#lines + 1] = TAIL
+  return join(lines)
 end
