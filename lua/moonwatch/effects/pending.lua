@@ -59,10 +59,13 @@ function pending.writes(self)
   return sorted(list, "at")
 end
 
---- Returns the hooks in the order of their indices.
+--- Returns the hooks in the order of their indices; some may have been removed
+-- since they were registered, and taken back.
 function pending.hooks(self)
   local list = {}
-  for _, hook in next, self.hooks do list[#list + 1] = hook end
+  for _, hook in next, self.hooks do
+    if not hook.removed then list[#list + 1] = hook end
+  end
   return sorted(list, "index")
 end
 
@@ -85,9 +88,7 @@ function pending.add(self, later, without)
   for _, list in ipairs { "saves", "finals" } do
     table.move(later[list], 1, #later[list], #self[list] + 1, self[list])
   end
-  for index, hook in next, later.hooks do
-    self.hooks[index] = not hook.removed and hook or nil
-  end
+  for index, hook in next, later.hooks do self.hooks[index] = hook end
   return self
 end
 
@@ -99,7 +100,7 @@ end
 --- Tells whether there is nothing to do.
 function pending.is_empty(self)
   return not (next(self.fields) or next(self.new) or next(self.marks) or
-    self.saves[1] or next(self.hooks) or self.finals[1])
+    self.saves[1] or pending.hooks(self)[1] or self.finals[1])
 end
 
 return pending

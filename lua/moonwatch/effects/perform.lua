@@ -48,11 +48,12 @@ local function give_back(self, applying)
   for i = #applying.hooks, 1, -1 do
     protect("the end of a hook", hook.undo, applying.hooks[i])
   end
-  local again = pending.copy(before.pending)
   if not applying.is_done then
-    self.its, before.pending = before, again
+    self.its = before
   elseif self.its.scopes == before.scopes then
-    self.its.pending = pending.add(again, self.its.pending)
+    local later = self.its.pending
+    self.its.pending = before.pending
+    pending.add(before.pending, later)
   end
 end
 

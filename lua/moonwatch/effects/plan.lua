@@ -65,13 +65,16 @@ local function check_untracked(self, object, name)
     "its class intercepts reads", 1)
 end
 
-local function add_item(its, item)
-  its.items[#its.items + 1], its.of[item.object] = item, item
+-- Tracks an object, or with `env` the global of a name.
+local function add(its, object, env, name)
+  local item = { object = object, nth = its.tracked + 1, env = env, name = name }
+  its.items[#its.items + 1] = item
+  its.of[object] = item
+  if env then
+    local envs = its.globals[name] or {}
+    its.globals[name], envs[env] = envs, item
+  end
   its.tracked = item.nth
-end
-
-local function add(self, object)
-  add_item(self.its, { object = object, nth = self.its.tracked + 1 })
 end
 
 --- Tracks an object, which may then be written to.  Returns the object.
@@ -80,7 +83,7 @@ function Plan:track(object)
   check.argument(is_object(object), 1, "track",
     "table or userdata with a metatable", object)
   check_untracked(self, object, "track")
-  add(self, object)
+  add(self.its, object)
   return object
 end
 
@@ -96,7 +99,7 @@ function Plan:track_new(its_class, ...)
   local object = allocate and allocate(its_class, ...) or
     setmetatable({}, its_class)
   check_untracked(self, object, "track_new")
-  add(self, object)
+  add(self.its, object)
   self.its.pending.new[object] = true
   return object
 end
@@ -109,7 +112,7 @@ function Plan:track_cell(fn, i)
   local cell = private.cell(fn, i)
   check.that(cell, 2, "track_cell", "the function has no such upvalue")
   check_untracked(self, cell, "track_cell")
-  add(self, cell)
+  add(self.its, cell)
   return cell
 end
 
@@ -125,15 +128,10 @@ end
 function Plan:new_cell(...)
   self = state_of(self, "new_cell")
   local cell = private.cell()
-  add(self, cell)
+  add(self.its, cell)
   self.its.pending.new[cell] = true
   if select("#", ...) > 0 then put(self, cell, VALUE, (...), false) end
   return cell
-end
-
-local function add_global(its, item)
-  local envs = its.globals[item.name] or {}
-  its.globals[item.name], envs[item.env] = envs, item
 end
 
 --- Tracks a global of an environment, for `store_global`.
@@ -145,9 +143,7 @@ function Plan:track_global(env, name)
   local envs = its.globals[name]
   check.that(not (envs and envs[env]), 2, "track_global",
     ("'%s' is tracked already"):format(name))
-  local item = { object = {}, nth = its.tracked + 1, env = env, name = name }
-  add_item(its, item)
-  add_global(its, item)
+  add(its, {}, env, name)
 end
 
 --- Tells whether an object is tracked.
@@ -450,36 +446,21 @@ local function check_other(other, name)
   return other[Plan]
 end
 
--- Tells whether the plan tracks what an item of another one stands for.
-local function is_known(self, item)
-  local envs = item.env and self.its.globals[item.name]
-  return self.its.of[item.object] or envs and envs[item.env]
-end
-
--- Returns an item of another plan, as this one has it.
-local function adopted(item, nth)
-  return {
-    object = item.env and {} or item.object, nth = nth, env = item.env,
-    name = item.name,
-  }
-end
-
 --- Tracks what another plan tracks, as far as it is not tracked.  What is new
 -- there is not new here.
 function Plan:adopt(other)
   self = state_of(self, "adopt")
   other = check_other(other, "adopt")
-  local its, items = self.its, {}
+  local its = perform.copy(self.its) -- all or nothing
   for _, item in ipairs(other.its.items) do
-    if not is_known(self, item) then
-      check_untracked(self, item.object, "adopt")
-      items[#items + 1] = adopted(item, its.tracked + #items + 1)
+    local object, env, name = item.object, item.env, item.name
+    local envs = env and its.globals[name]
+    if not (its.of[object] or envs and envs[env]) then
+      check_untracked(self, object, "adopt")
+      add(its, env and {} or object, env, name)
     end
   end
-  for _, item in ipairs(items) do
-    add_item(its, item)
-    if item.env then add_global(its, item) end
-  end
+  self.its = its
 end
 
 local function clone_of(self)
