@@ -9,10 +9,12 @@
 -- step there are
 --
 --     label
---     fx      its effects, or a stroke: those of runs that are merged
+--     fx      its effects; of a stroke, those of its first run
+--     runs    of a stroke, the effects of its runs, which are merged
+--     fold    what the runs do together, as far as somebody has asked
 --     lists   the lists whose length it has changed: see lists.lua
 --     id      of the state after it
---     time    of its last run, if there is a window
+--     time    of its last run
 --
 -- An id is given once: `last_id` is the last one.  `base` is the id of the
 -- state before all steps.  `saved` is the id of the state that the program has
@@ -21,194 +23,138 @@
 -- undone.
 --
 -- A run is a transaction that is marked with the history.  What changes the
--- history in a transaction registers what takes the change back.  Others may
--- have changed the history by then: a run is taken out wherever it stands, and
--- a step that is missing is put in where it stood.  `puts` holds weakly what is
--- known of each run in a transaction, in the order in which the steps were put;
--- it has OUT when the step is taken out.
+-- history is a *deed*, a function of the state.  A deed in a transaction has a
+-- note of what it changes, and so have the deeds after it.  When that
+-- transaction is taken back, the deed and those after it are reverted, the last
+-- one first, and then those after it are done again: the history is as without
+-- it.  Each note has the `next` one, and the transaction has its own; so they go
+-- with the transaction.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local fold = require "moonwatch.effects.fold"
 local lists = require "moonwatch.effects.lists"
 local recorded = require "moonwatch.effects.recorded"
-local stroke = require "moonwatch.effects.stroke"
 
 local private = core.private
 local run, is_in_run = private.run, private.is_in_run
 local on_rollback, in_transaction = private.on_rollback, private.in_transaction
 local now = private.now
 
-local OUT = "out"
-
 local History, state_of, new = check.class "history"
+
+-- {======================================================
+-- Deeds that can be reverted
+-- =======================================================
+
+local SCALARS = { "first", "at", "last", "base", "sealed" }
+
+-- Changes a field; the numbers of the history are in each note anyway.
+local function change(self, t, key, value)
+  local note = self.note
+  if note then note[#note + 1] = { t, key, t[key], value } end
+  t[key] = value
+end
+
+local function perform(self, note)
+  for _, name in ipairs(SCALARS) do note[name] = self[name] end
+  self.note = note
+  note.deed(self, table.unpack(note.arguments))
+  self.note = nil
+end
+
+local function revert(self, note)
+  for i = #note, 1, -1 do
+    local t, key, old, new_value = table.unpack(note[i], 1, 4)
+    if t[key] == new_value then t[key] = old end -- not what was saved since
+    note[i] = nil
+  end
+  for _, name in ipairs(SCALARS) do self[name] = note[name] end
+end
+
+-- The transaction of a deed is taken back.
+local function take_back(self, note)
+  local list, last = {}, note
+  local later = note
+  while later do
+    if later.deed then list[#list + 1] = later end
+    later = later.next
+  end
+  for i = #list, 1, -1 do revert(self, list[i]) end
+  note.deed, note.next = nil, nil
+  for i = 2, #list do
+    -- the states after these are not those that there were
+    if list[i - 1].was_saved or list[i].was_saved then self.saved = false end
+    perform(self, list[i])
+    last.next, last = list[i], list[i]
+  end
+  self.notes.last = last
+end
+
+-- Does a deed.
+local function act(self, deed, ...)
+  local last, nested = self.notes.last, in_transaction()
+  if not last and not nested then return deed(self, ...) end
+  local note = { deed = deed, arguments = { ... } }
+  if nested then on_rollback(function() take_back(self, note) end) end
+  if last then last.next = note end
+  self.notes.last = note
+  perform(self, note)
+end
+
+-- }======================================================
 
 -- {======================================================
 -- Steps
 -- =======================================================
-
-local function new_id(self)
-  self.last_id = self.last_id + 1
-  return self.last_id
-end
 
 -- Returns the id of the state after the step `at`.
 local function id_at(self, at)
   return at < self.first and self.base or self.steps[at].id
 end
 
--- Returns the place of the step whose field `name` has the value.
-local function place_of(self, name, value)
-  for i = self.last, self.first, -1 do
-    if self.steps[i][name] == value then return i end
+-- Returns what the runs of a stroke do together.  It is right as far as it has
+-- the first runs.
+local function fold_of(step)
+  local runs, known = step.runs, step.fold
+  step.fold = nil
+  if not known or runs[known.runs] ~= known.run then
+    known = fold.new()
+    known.runs = 0
   end
-end
-
--- The states from the step `i` on are not those any more that there were.
-local function change_states(self, i)
-  for k = i, self.last do
-    if self.saved == self.steps[k].id then self.saved = false end
+  for i = known.runs + 1, #runs do
+    fold.add(known, runs[i])
+    known.effects = nil
   end
+  known.runs, known.run, step.fold = #runs, runs[#runs], known
+  return known
 end
 
-local function move(self, from, to)
-  table.move(self.steps, from, math.max(from, self.last + 1), to)
-end
-
-local function remove(self, i)
-  change_states(self, i)
-  move(self, i + 1, i)
-  self.last = self.last - 1
-  if self.at >= i then self.at = self.at - 1 end
-end
-
--- Puts a step in after the step with the id `before`.
-local function insert(self, before, step)
-  local i = (place_of(self, "id", before) or self.first - 1) + 1
-  change_states(self, i)
-  move(self, i, i + 1)
-  self.steps[i] = step
-  self.last = self.last + 1
-  if self.at >= i - 1 then self.at = self.at + 1 end
-end
-
--- Takes the effects of a run out.  Returns the place where the step stood, or
--- nil.
-local function take_out(self, fx)
-  for i = self.last, self.first, -1 do
-    local step = self.steps[i]
-    if step.fx == fx then
-      remove(self, i)
-      return i
-    elseif stroke.has(step.fx, fx) then
-      change_states(self, i)
-      step.fx:take_out(fx)
-      step.lists = lists.of(step.fx.parts)
-      if step.fx:is_empty() then remove(self, i) end
-      return i
-    end
-  end
-end
-
--- }======================================================
-
--- {======================================================
--- Runs
--- =======================================================
-
--- Returns the steps from `i` on.
-local function list_from(self, i)
-  return table.move(self.steps, i, self.last, 1, {})
+-- Returns the effects of a step.
+local function effects_of(step)
+  if not step.runs then return step.fx end
+  local its = fold_of(step)
+  its.effects = its.effects or private.effects(fold.entries(its))
+  return its.effects
 end
 
 -- Forgets the steps after `i`.
 local function cut(self, i)
-  for k = self.last, i + 1, -1 do self.steps[k] = nil end
+  for k = self.last, i + 1, -1 do change(self, self.steps, k, nil) end
   self.last = i
 end
 
-local function drop_oldest(self)
-  local first = self.first
-  self.base = self.steps[first].id
-  self.steps[first] = nil
-  self.first = first + 1
-end
-
--- The steps that a run dropped, which stood at `i`, come back; or the next run
--- has dropped them now.
-local function bring_back(self, known, i)
-  local undone, next = known.undone, known.number + 1
-  while self.puts[next] == OUT do next = next + 1 end
-  local other = self.puts[next]
-  if other then
-    other.undone = other.undone or undone
-  elseif next > self.n_puts and i and i > self.last then
-    table.move(undone, 1, #undone, self.last + 1, self.steps)
-    self.last = self.last + #undone
-  end
-end
-
--- Without a run, each later one would have dropped by the limit what the one
--- before has dropped.  Returns what would be there.
-local function hand_on(self, fx, known, is_there)
-  local oldest = known.oldest
-  for k = known.number + 1, self.n_puts do
-    local other = self.puts[k]
-    local its = other and other ~= OUT and other.oldest
-    if its then
-      if oldest and not is_there then oldest.first = its.first end
-      other.oldest, oldest = oldest, its
-      if its.step.fx == fx then return nil end
-    end
-  end
-  return oldest
-end
-
--- The limit has made room for a run that is taken out.
-local function bring_back_oldest(self, fx, known, i)
-  local oldest = hand_on(self, fx, known, i ~= nil)
-  if i and oldest and self.first == oldest.first + 1 then
-    self.steps[oldest.first] = oldest.step
-    self.first, self.base = oldest.first, oldest.base
-  elseif self.base == known.id then
-    self.base = known.base
-  end
-end
-
--- The transaction of a run is taken back.
-local function withdraw(self, fx, known)
-  local i = take_out(self, fx)
-  if not i then change_states(self, self.first) end
-  self.sealed = not i or i <= self.last or known.sealed
-  if known.undone then bring_back(self, known, i) end
-  bring_back_oldest(self, fx, known, i)
-  self.puts[known.number] = OUT
-  while self.puts[self.n_puts] == OUT do
-    self.puts[self.n_puts] = nil
-    self.n_puts = self.n_puts - 1
-  end
-end
-
--- Notes what there is before a run is put, so that it can be withdrawn.
-local function note(self, fx, known)
-  local at, first = self.at, self.first
-  known.number, known.sealed = self.n_puts + 1, self.sealed
-  known.base, known.id = self.base, self.last_id + 1
-  known.undone = at < self.last and list_from(self, at + 1)
-  known.oldest = at + 1 - first >= self.limit and
-    { first = first, step = self.steps[first], base = self.base }
-  self.puts[known.number] = known
-  known.back = function() withdraw(self, fx, known) end
-end
-
-local function put(self, step, known)
-  if known then note(self, step.fx, known) end
-  local at = self.at + 1
-  step.id = new_id(self)
-  self.steps[at] = step
-  self.n_puts = self.n_puts + 1
-  if at < self.last then cut(self, at) end
+-- A deed: a step is done.
+local function put(self, step)
+  local at, first = self.at + 1, self.first
+  cut(self, at - 1)
+  change(self, self.steps, at, step)
   self.at, self.last, self.sealed = at, at, false
-  if at - self.first >= self.limit then drop_oldest(self) end
+  if at - first >= self.limit then
+    self.base = self.steps[first].id
+    change(self, self.steps, first, nil)
+    self.first = first + 1
+  end
 end
 
 -- Does a run with this label, whose runs are merged, become one step with the
@@ -221,79 +167,91 @@ end
 
 -- Takes the stroke, which is the last step, out if it does nothing.  The state
 -- after it is that before.
-local function drop_empty(self, step)
-  if not step.fx:is_empty() then return end
-  local before = id_at(self, self.at - 1)
-  local is_saved = self.saved == step.id
-  step.before, step.is_saved = before, is_saved
-  remove(self, self.at)
-  if is_saved then self.saved = before end
-  step.is_out, self.sealed = true, true
-end
-
--- Puts a stroke in again that was taken out.
-local function restore(self, step)
-  if not step.is_out then return end
-  local was_saved = step.is_saved and self.saved == step.before
-  insert(self, step.before, step)
-  if was_saved then self.saved = step.id end
-  step.is_out, step.is_saved = false, false
-end
-
--- Takes a run out of the stroke to which it was added.
-local function split_off(self, step, fx, time)
-  restore(self, step)
-  local i = take_out(self, fx)
-  local is_there = i and self.steps[i] == step
-  if is_there then step.time = time end
-  self.sealed = not (is_there and i == self.last and self.at == i)
-end
-
--- Adds effects to the last step.  A stroke that does nothing is no step.
-local function merge(self, fx, its_lists, time, known)
+local function drop_empty(self)
   local step = self.steps[self.at]
-  local merged, former = stroke.of(step.fx), step.time
-  merged:add(fx)
-  step.fx, step.lists = merged, lists.join(step.lists, its_lists)
-  if known then
-    known.back = function() split_off(self, step, fx, former) end
-  end
-  step.time = time
-  drop_empty(self, step)
-end
-
--- Returns a step for a run that begins.  There is a place for the step then, so
--- that to put a plain one needs no memory.
-local function prepare_step(self, label)
-  local at = self.at + 1
-  if self.steps[at] == nil then self.steps[at] = false end
-  return { label = label, fx = false, id = 0 }
-end
-
--- The effects of a run become a step, or part of one.
-local function add(self, step, fx, known)
-  local its_lists, time = lists.of_run(fx), self.merge_window and now()
-  if self.merging[step.label] and not self.sealed and
-    merges(self, step.label, self.at, time) then
-    merge(self, fx, its_lists, time, known)
-  else
-    step.fx = fx
-    if its_lists then step.lists = its_lists end
-    if time then step.time = time end
-    put(self, step, known)
+  if fold_of(step).changed > 0 then return end
+  cut(self, self.at - 1)
+  self.at, self.sealed = self.last, true
+  if self.saved == step.id then
+    change(self, self, "saved", id_at(self, self.at))
   end
 end
+
+-- A deed: a run becomes a step, or part of the last one.  A stroke that does
+-- nothing is no step.
+local function add(self, step)
+  local last = self.steps[self.at]
+  if self.sealed or not self.merging[step.label] or
+    not merges(self, step.label, self.at, step.time) then
+    return put(self, step)
+  end
+  if not last.runs then change(self, last, "runs", { last.fx }) end
+  change(self, last.runs, #last.runs + 1, step.fx)
+  change(self, last, "lists", lists.join(last.lists, step.lists))
+  change(self, last, "time", step.time)
+  drop_empty(self)
+end
+
+-- A deed: runs with this label are merged from now on, and `step` stands for
+-- the last steps with the label.
+local function join(self, label, step)
+  local steps, at = self.steps, self.at
+  local first, runs, joined = at, {}, nil
+  change(self, self.merging, label, true)
+  if at == self.last and at >= self.first and steps[at].label == label then
+    while merges(self, label, first - 1, steps[first].time) do
+      first = first - 1
+    end
+  end
+  if first == at then return end
+  for i = first, at do
+    local its = steps[i].runs or { steps[i].fx }
+    table.move(its, 1, #its, #runs + 1, runs)
+    joined = lists.join(joined, steps[i].lists)
+  end
+  step.id, step.time, step.label = steps[at].id, steps[at].time, label
+  step.runs, step.lists = runs, joined
+  cut(self, first)
+  change(self, steps, first, step)
+  self.at = first
+  drop_empty(self)
+end
+
+-- A deed: a step was undone (`by` is -1) or done again (1), unless it went
+-- while it was written.
+local function go(self, step, by)
+  local number = by < 0 and self.at or self.at + 1
+  if self.steps[number] ~= step then return end
+  self.sealed, self.at = true, self.at + by
+end
+
+-- A deed.
+local function seal(self) self.sealed = true end
+
+-- }======================================================
+
+-- {======================================================
+-- Runs
+-- =======================================================
 
 -- A run has returned.  If there is no memory for the step, there was no run.
-local function finish(self, step, known, ok, fx, ...)
+local function finish(self, label, ok, fx, ...)
   if not ok then error(fx, 0) end
-  if stroke.changes_nothing(fx) then return ... end
-  local added, err = pcall(add, self, step, fx, known)
+  local changes = private.changes(fx)
+  if not changes or changes == "state" and
+    fold.add(fold.new(), fx).changed == 0 then
+    return ...
+  end
+  self.last_id = self.last_id + 1
+  local added, err = pcall(act, self, add, {
+    label = label, fx = fx, id = self.last_id, lists = lists.of(fx),
+    time = self.merge_window and now(),
+  })
   if not added then
     private.take_back(fx)
     error(err, 0)
   end
-  if self.on_step then self.on_step(fx, step.label, "run") end
+  if self.on_step then self.on_step(fx, label, "run") end
   return ...
 end
 
@@ -303,17 +261,6 @@ local function inner(ok, fx, ...)
   return ...
 end
 
--- Registers in the transaction that is open that `known.back()` is called if it
--- is taken back.
-local function prepare(known)
-  on_rollback(function() if known.back then known.back() end end)
-end
-
-local function run_in_transaction(known, fn, ...)
-  prepare(known)
-  return fn(...)
-end
-
 --- Calls `fn(...)` as a step and returns its results.  If the function raises,
 -- all writes are taken back, and the error goes on.  A run that changes nothing
 -- is no step; a run inside another run is part of the outer step.
@@ -321,14 +268,8 @@ function History:run(label, fn, ...)
   self = state_of(self, "run")
   check.argument(type(label) == "string", 1, "run", "string", label)
   check.argument(type(fn) == "function", 2, "run", "function", fn)
-  if not in_transaction() then
-    return finish(self, prepare_step(self, label), nil,
-      run(self, label, fn, ...))
-  end
   if is_in_run(self) then return inner(run(nil, nil, fn, ...)) end
-  local known = {}
-  return finish(self, prepare_step(self, label), known,
-    run(self, label, run_in_transaction, known, fn, ...))
+  return finish(self, label, run(self, label, fn, ...))
 end
 
 -- }======================================================
@@ -337,47 +278,17 @@ end
 -- Undo and redo
 -- =======================================================
 
--- The transaction in which a step was undone (`by` is -1) or done again (1) is
--- taken back.  Others may have dropped a step that is undone, or have put steps
--- after one that is done.
-local function turn_back(self, by, step, before, sealed)
-  local i = place_of(self, "id", step.id)
-  if by < 0 and not i then
-    insert(self, before, step)
-  elseif by < 0 then
-    if self.at == i - 1 then self.at = i end
-  elseif i and self.at == i then
-    self.at = i - 1
-  elseif i and self.at > i then
-    remove(self, i)
-  end
-  self.sealed = sealed or self.at < self.last or
-    id_at(self, self.at) ~= step.id
-end
-
--- The step is undone, or done again.
-local function arrive(self, step, by, known)
-  local number, sealed = by < 0 and self.at or self.at + 1, self.sealed
-  if self.steps[number] ~= step then return end -- it went while it was written
-  if known then
-    local before = id_at(self, number - 1)
-    known.back = function() turn_back(self, by, step, before, sealed) end
-  end
-  self.sealed = true
-  self.at = self.at + by
-  if step.lists then lists.note(step.lists, by) end
-end
-
 -- Undoes (`by` is -1) or does again (1) the step `number`; called by the method
 -- that the program calls.
-local function travel(self, number, by, nested)
-  local step, known = self.steps[number], nested and {}
+local function travel(self, number, by)
+  local step = self.steps[number]
   local list = step.lists and lists.find_changed(step.lists, by)
-  local fx, problem, entry = recorded.travel(stroke.effects(step.fx), by,
+  local fx, problem, entry = recorded.travel(effects_of(step), by,
     self.on_conflict, 4, self.on_step and run or private.run_bare, self,
-    step.label, list, known and function() prepare(known) end)
+    step.label, list)
   if not fx then return nil, problem, entry end
-  arrive(self, step, by, known)
+  act(self, go, step, by)
+  if step.lists then lists.note(step.lists, by) end
   if self.on_step then
     self.on_step(fx, step.label, by < 0 and "undo" or "redo")
   end
@@ -385,33 +296,32 @@ local function travel(self, number, by, nested)
   return step.label
 end
 
--- Returns the state of a history that has no run under way, and whether there
--- is a transaction.
+-- Returns the state of a history that has no run under way.
 local function idle_state(history, name)
-  local self, nested = state_of(history, name, 1), in_transaction()
-  if nested and is_in_run(self) then
+  local self = state_of(history, name, 1)
+  if is_in_run(self) then
     error(("calling '%s' while a run is under way"):format(name), 3)
   end
-  return self, nested
+  return self
 end
 
 --- Takes the last step back.  Returns its label; nil if there is no step; nil,
 -- a message and the entry if the objects have changed meanwhile, or a check
 -- refuses.
 function History:undo(...)
-  local its, nested = idle_state(self, "undo")
+  local its = idle_state(self, "undo")
   check.nothing("undo", ...)
   if its.at < its.first then return nil end
-  local label, message, entry = travel(its, its.at, -1, nested)
+  local label, message, entry = travel(its, its.at, -1)
   return label, message, entry
 end
 
 --- Does the step again that was undone last.  Returns what `undo` returns.
 function History:redo(...)
-  local its, nested = idle_state(self, "redo")
+  local its = idle_state(self, "redo")
   check.nothing("redo", ...)
   if its.at >= its.last then return nil end
-  local label, message, entry = travel(its, its.at + 1, 1, nested)
+  local label, message, entry = travel(its, its.at + 1, 1)
   return label, message, entry
 end
 
@@ -452,6 +362,8 @@ end
 function History:mark_saved()
   self = reading_state(self, "mark_saved")
   self.saved = id_at(self, self.at)
+  local note = self.notes.last
+  if note then note.was_saved = true end
 end
 
 --- Tells whether the present state is the saved one.
@@ -460,74 +372,19 @@ function History:is_saved()
   return self.saved == id_at(self, self.at)
 end
 
--- Takes the steps apart that `merge` has joined, unless other runs were added
--- or taken out since.
-local function split(self, step, former, runs)
-  restore(self, step)
-  local i = place_of(self, "id", step.id)
-  if not i or step.fx:count() ~= runs then return end
-  local saved, before = self.saved, id_at(self, i - 1)
-  remove(self, i)
-  for _, its in ipairs(former) do
-    insert(self, before, its)
-    before = its.id
-  end
-  self.saved = saved
-end
-
--- Makes one step of the last steps, from `first` on, or none.  The state after
--- them is the same.
-local function join(self, first, known)
-  local former, effects, joined = list_from(self, first), {}, nil
-  for i, its in ipairs(former) do
-    effects[i] = its.fx
-    joined = lists.join(joined, its.lists)
-  end
-  local last, merged = former[#former], stroke.join(effects)
-  local step = {
-    label = last.label, fx = merged, lists = joined, id = last.id,
-    time = last.time,
-  }
-  local runs, sealed = merged:count(), self.sealed
-  if known then
-    known.back = function()
-      split(self, step, former, runs)
-      self.sealed = sealed or self.at < self.last
-    end
-  end
-  self.steps[first] = step
-  cut(self, first)
-  self.at = first
-  drop_empty(self, step)
-end
-
 --- Makes one step of successive runs with this label, from now on.  The last
 -- steps with the label become one step as well, unless a step is undone.
 function History:merge(label)
   self = state_of(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
-  local merging, former = self.merging, self.merging[label]
-  on_rollback(function() merging[label] = former end)
-  local known = in_transaction() and {}
-  if known then prepare(known) end
-  local at = self.at
-  local first = at
-  if at >= self.first and at == self.last and self.steps[at].label == label then
-    while merges(self, label, first - 1, self.steps[first].time) do
-      first = first - 1
-    end
-  end
-  if first < at then join(self, first, known) end
-  merging[label] = true
+  act(self, join, label, {})
 end
 
 --- Makes the next run a step of its own, though its label is merged.
 function History:seal(...)
   self = state_of(self, "seal")
   check.nothing("seal", ...)
-  if self.sealed then return end
-  on_rollback(function() self.sealed = self.at < self.last end)
-  self.sealed = true
+  act(self, seal)
 end
 
 -- }======================================================
@@ -549,7 +406,7 @@ return function(opts)
   return new {
     steps = {}, first = 1, at = 0, last = 0, sealed = false,
     base = 0, last_id = 0, saved = 0,
-    n_puts = 0, puts = setmetatable({}, { __mode = "v" }), merging = {},
+    note = nil, notes = setmetatable({}, { __mode = "v" }), merging = {},
     limit = opts.limit or math.huge, merge_window = opts.merge_window,
     on_step = opts.on_step, on_conflict = opts.on_conflict,
   }

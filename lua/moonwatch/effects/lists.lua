@@ -14,58 +14,35 @@
 --                   (once the step was undone) before it
 
 local core = require "moonwatch.core"
+local fold = require "moonwatch.effects.fold"
 
 local private = core.private
-local get, stored, sum = private.entry, private.stored, private.sum
+local stored, sum = private.stored, private.sum
 
 local lists = {}
 
--- Adds to table -> the positions that effects wrote: whether there was a value
--- before (`was`) and after (`is`).
-local function add_positions(all, fx)
-  for i = 1, #fx do
-    local object, key, old, new, kind = get(fx, i)
-    if math.type(key) == "integer" and key > 0 and kind ~= "call" and
-      type(object) == "table" then
-      local its = all[object]
-      if not its then
-        its = { was = {}, is = {} }
-        all[object] = its
-      end
-      if its.was[key] == nil then its.was[key] = old ~= nil end
-      its.is[key] = new ~= nil
-    end
-  end
-end
-
--- Returns the first and the last position that came or went, how many more
--- there are, and the first that was written.
-local function extent(its)
+-- Returns what is known of a table whose length the effects have changed, by
+-- its fields in a fold; nil if it is no list, or as long as before.
+local function list_of(object, fields)
   local low, high, net, first = math.huge, 0, 0, math.huge
-  for key, was in pairs(its.was) do
-    local is = its.is[key]
-    first = math.min(first, key)
-    if was ~= is then
-      low, high = math.min(low, key), math.max(high, key)
-      net = net + (is and 1 or -1)
+  local positions = {}
+  for key, field in pairs(fields) do
+    if math.type(key) == "integer" and key > 0 then
+      local was, is = fold.was(field), fold.is(field)
+      positions[#positions + 1], first = key, math.min(first, key)
+      if was ~= is then
+        low, high = math.min(low, key), math.max(high, key)
+        net = net + (is and 1 or -1)
+      end
     end
   end
-  return low, high, net, first
-end
-
--- Returns what is known of a table whose length the effects have changed; nil
--- if it is no list, or as long as before.
-local function list_of(object, its)
-  local low, high, net, first = extent(its)
-  if net == 0 or high - low + 1 ~= math.abs(net) then return nil end
-  if stored(object, high + 1) ~= nil or
+  if net == 0 or high - low + 1 ~= math.abs(net) or
+    stored(object, high + 1) ~= nil or
     low > 1 and stored(object, low - 1) == nil then
     return nil
   end
   local border, n = net > 0 and high or low - 1, 0
-  for key in pairs(its.was) do
-    if key <= high then n = n + 1 end
-  end
+  for _, key in ipairs(positions) do n = n + (key <= high and 1 or 0) end
   local sums = n < high - first + 1
   return {
     object = object, first = first, border = border, net = net, sums = sums,
@@ -73,13 +50,13 @@ local function list_of(object, its)
   }
 end
 
---- Returns an array of the lists whose length effects have just changed, those
--- of runs that follow each other; or nil.
-function lists.of(runs)
-  local list, all = nil, {}
-  for _, fx in ipairs(runs) do add_positions(all, fx) end
-  for object, its in pairs(all) do
-    local known = list_of(object, its)
+--- Returns an array of the lists whose length effects have just changed, or
+-- nil.
+function lists.of(fx)
+  if not private.is_longer(fx) then return nil end
+  local list
+  for object, fields in pairs(fold.add(fold.new(), fx).fields) do
+    local known = type(object) == "table" and list_of(object, fields)
     if known then
       list = list or {}
       list[#list + 1] = known
@@ -94,11 +71,6 @@ local function add(known, later)
   known.net, known.border = known.net + later.net, later.border
   known.sums = known.sums or later.sums
   known.after = known.sums and sum(known.object, known.first, known.border)
-end
-
---- Likewise, of one run.
-function lists.of_run(fx)
-  return private.is_longer(fx) and lists.of { fx } or nil
 end
 
 --- Returns the lists of two steps that become one, of which the second was just

@@ -67,7 +67,9 @@ end
 
 -- Tracks an object, or with `env` the global of a name.
 local function add(its, object, env, name)
-  local item = { object = object, nth = its.tracked + 1, env = env, name = name }
+  local item = {
+    object = object, nth = its.tracked + 1, env = env, name = name,
+  }
   its.items[#its.items + 1] = item
   its.of[object] = item
   if env then

@@ -6,6 +6,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local fold = require "moonwatch.effects.fold"
 local name_of = require "moonwatch.effects.name_of"
 local passing = require "moonwatch.effects.passing"
 local reads = require "moonwatch.effects.reads"
@@ -30,10 +31,7 @@ end
 local its_own = recorded.check
 
 local function check_other(other, name)
-  if not private.is_effects(other) then
-    error(("bad argument #1 to '%s' (effects expected, got %s)"):format(name,
-      type(other)), 3)
-  end
+  check.argument(private.is_effects(other), 1, name, "effects", other, 1)
 end
 
 -- {======================================================
@@ -123,74 +121,11 @@ function recorded:concat(other)
   return make(list, other, self)
 end
 
--- Returns the kind of an entry.  A raw write, whose kind does not say what it
--- changed, was to a table.
-local function kind_of(e)
-  if e.kind ~= "raw" then return e.kind end
-  return e.old == nil and "insert" or e.new == nil and "delete" or "update"
-end
-
--- Returns the kind of the net change of a field; nil if the field is as it was.
-local function net_kind(e)
-  local was, is = e.first ~= "insert", e.kind ~= "delete"
-  if was == is and (not is or state.same_value(e, e.old, e.new)) then
-    return nil
-  end
-  if e.kind == "metatable" or e.kind == "call" then return e.kind end
-  return was and (is and "update" or "delete") or "insert"
-end
-
-local STATE = name_of(nil, "call")
-
--- Merges an entry into the net change of its field, in `list` and by name in
--- `fields`.  A field that is set again after a delete comes last.  Fields of a
--- userdata may be part of its state, so they are not merged across a call.
-local function merge(list, fields, e)
-  e.kind = kind_of(e)
-  local of_object, name = fields[e.object] or {}, name_of(e.key, e.kind)
-  if (of_object[STATE] ~= nil) ~= (name == STATE) then of_object = {} end
-  local former = of_object[name]
-  fields[e.object], of_object[name] = of_object, former or e
-  if not former then
-    e.first = e.kind
-  elseif former.kind == "delete" then
-    former.gone = true
-    e.first, e.old = former.first, former.old
-    of_object[name] = e
-  else
-    former.new, former.kind, former.where = e.new, e.kind, e.where
-    return
-  end
-  list[#list + 1] = e
-end
-
 --- Returns the same change with at most one entry for each field.
 function recorded:squash()
   its_own(self, "squash")
-  local list, fields, squashed = {}, {}, {}
-  for _, e in ipairs(recorded.list(self)) do merge(list, fields, e) end
-  for _, e in ipairs(list) do
-    e.kind = net_kind(e)
-    if e.kind and not e.gone then squashed[#squashed + 1] = e end
-  end
-  return passing.note(make(squashed, self), squashed, self)
-end
-
--- Returns the last entry of each field, by object and name, and the first
--- entries in order.
-local function outcome(self)
-  local fields, order = {}, {}
-  for _, e in ipairs(recorded.list(self)) do
-    fields[e.object] = fields[e.object] or {}
-    local name = name_of(e.key, e.kind)
-    if not fields[e.object][name] then order[#order + 1] = e end
-    fields[e.object][name] = e
-  end
-  return fields, order
-end
-
-local function at(fields, object, name)
-  return fields[object] and fields[object][name]
+  local list = fold.entries(fold.add(fold.new(), self))
+  return passing.note(make(list, self), list, self)
 end
 
 local WHOLE = {} -- the key of a read of a whole object
@@ -207,15 +142,14 @@ end
 
 -- Adds the fields that the reader has read and the other has written, in the
 -- order of the writes.
-local function add_reads(conflicts, reader, written, order)
+local function add_reads(conflicts, reader, written)
   local fields = fields_read(reader)
-  for _, e in ipairs(order) do
-    local name = name_of(e.key, e.kind)
-    if at(fields, e.object, name) or at(fields, e.object, WHOLE) then
-      conflicts[#conflicts + 1] = {
-        object = e.object, key = e.key, kind = "read",
-        entry = written[e.object][name],
-      }
+  for _, field in ipairs(written.list) do
+    local e = field.first
+    local its = fields[e.object]
+    if its and (its[name_of(e.key, e.kind)] or its[WHOLE]) then
+      conflicts[#conflicts + 1] = { object = e.object, key = e.key,
+        kind = "read", entry = field.last }
     end
   end
 end
@@ -226,20 +160,19 @@ end
 function recorded:conflicts(other)
   its_own(self, "conflicts")
   check_other(other, "conflicts")
-  local mine, order = outcome(self)
-  local theirs, their_order = outcome(other)
+  local mine = fold.add(fold.new(), self)
+  local theirs = fold.add(fold.new(), other)
   local conflicts = {}
-  for _, e in ipairs(order) do
-    local name = name_of(e.key, e.kind)
-    local a, b = mine[e.object][name], at(theirs, e.object, name)
-    if b and not state.same_value(a, a.new, b.new) then
-      conflicts[#conflicts + 1] = {
-        object = e.object, key = e.key, kind = "write", entry = a, other = b,
-      }
+  for _, field in ipairs(mine.list) do
+    local a, fields = field.last, theirs.fields[field.last.object]
+    local b = fields and fields[name_of(a.key, a.kind)]
+    if b and not state.same_value(a, a.new, b.last.new) then
+      conflicts[#conflicts + 1] = { object = a.object, key = a.key,
+        kind = "write", entry = a, other = b.last }
     end
   end
-  add_reads(conflicts, self, theirs, their_order)
-  add_reads(conflicts, other, mine, order)
+  add_reads(conflicts, self, theirs)
+  add_reads(conflicts, other, mine)
   return conflicts
 end
 
@@ -379,9 +312,8 @@ local function choose_list(self, known, on_conflict, instead, level)
   return nil, instead
 end
 
--- Makes the writes, where more is to be done in their transaction.
-local function go(fx, by, instead, progress, begin)
-  if begin then begin() end
+-- Makes the writes of effects that `rollback` may have taken back.
+local function write_again(fx, by, instead, progress)
   if by > 0 then mark(fx, nil) end
   return private.store(fx, by, instead, progress)
 end
@@ -391,10 +323,9 @@ end
 -- lists.lua); else `on_conflict` decides.  Returns the effects of the writes,
 -- and the first error of a guard in a table; or nil, a message and the entry in
 -- question.  The program is at `level`; `run` (or run_bare, for true instead of
--- effects), mark and label are the transaction's, and `begin()`, if it is
--- given, is called in it.
+-- effects), mark and label are the transaction's.
 function recorded.travel(self, by, on_conflict, level, run, mark_of, label,
-  list, begin)
+  list)
   local message, its = choose(self, by, on_conflict, level + 1)
   if not message and list then
     message, its = choose_list(self, list, on_conflict, its, level + 1)
@@ -402,8 +333,7 @@ function recorded.travel(self, by, on_conflict, level, run, mark_of, label,
   if message then return nil, message, its end
   local progress = {}
   local ok, fx, problem = run(mark_of, label,
-    (begin or taken_back[self]) and go or private.store, self, by, its,
-    progress, begin)
+    taken_back[self] and write_again or private.store, self, by, its, progress)
   if ok then return fx, problem end
   return nil, tostring(fx), progress.at and entry_at(self, progress.at)
 end
