@@ -536,14 +536,12 @@ describe("misuse of a weak map raises", function()
 
   it("when a key that is written is no object, and changes nothing", function()
     for _, key in ipairs { 1, "a", true, 0.5 } do
-      local got = math.type(key) == "float" and "float" or type(key)
       for _, name in ipairs { "set", "remove" } do
-        assert.equal("bad argument #1 to '" .. name .. "'" .. OBJECT .. got ..
-          ")", error_of(map[name], map, key, 1))
+        assert.equal("bad argument #1 to '" .. name .. "'" .. OBJECT ..
+          type(key) .. ")", error_of(map[name], map, key, 1))
       end
     end
     assert.matches("bad argument #1 to 'set'", error_of(map.set, map, nil, 1))
-    assert.matches("got no value", error_of(map.set, map))
     assert.matches("weakmap_spec.lua:%d+: bad argument",
       error_of(function() map:set(1, 1) end))
     assert.equal(0, #map)
@@ -571,7 +569,6 @@ describe("misuse of a weak map raises", function()
       end
       assert.matches("got n", error_of(map[name]))
     end
-    assert.matches("got clock", error_of(map.get, clock))
   end)
 
   it("but a method of one map works on another", function()

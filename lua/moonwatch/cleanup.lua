@@ -8,6 +8,7 @@
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
+local weakmap = require "moonwatch.weakmap"
 local private = core.private
 
 local Cleanup, state_of, new = check.class "cleanup"
@@ -74,10 +75,7 @@ local function run_all(handles)
   for _, its in ipairs(handles) do protect("cleanup", run, its) end
 end
 
-state.owners = state.owners or core.weakmap(run_all)
-
-local OBJECTS = { table = true, userdata = true, ["function"] = true,
-  thread = true }
+state.owners = state.owners or weakmap(run_all)
 
 local function add(owner, handle)
   local handles = state.owners:get(owner) or {}
@@ -89,8 +87,7 @@ end
 --- Runs a handle when its owner has died; an owner may have several handles.
 -- Returns the handle.
 function cleanup.cleanup_for(owner, handle)
-  check.argument(OBJECTS[type(owner)] ~= nil, 1, "cleanup_for", "object",
-    owner)
+  check.argument(private.is_object(owner), 1, "cleanup_for", "object", owner)
   check.argument(private.metatable(handle) == Cleanup, 2, "cleanup_for",
     "cleanup", handle)
   return add(owner, handle)

@@ -104,5 +104,5 @@ return defer(mw, {
   restore = "snapshot", sandbox = "sandbox", see_through = "see_through",
   skeleton = "dynamism.skeleton", snapshot = "snapshot",
   time_spent = "times", times = "times", to_nested = "dynamism.nested",
-  transaction = "transaction", why = "recorder",
+  transaction = "transaction", weakmap = "weakmap", why = "recorder",
 })

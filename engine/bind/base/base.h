@@ -17,9 +17,7 @@ enum {
   MWB_WHOLE,                /* and that of programs, with those in Lua */
   MWB_CLOCKS,               /* name -> clock */
   MWB_CLOCK,                /* metatables: of a clock, */
-  MWB_MAP,                  /* a weak map, */
-  MWB_BOX,                  /* and an entry that signals its key's death */
-  MWB_QUEUE,                /* the first death that is not delivered yet */
+  MWB_DEATH,                /* the function that gives the next death */
   MWB_CLASSY,               /* classes that the library knows: see state.c */
   MWB_OURS,                 /* the metatables of the library's own objects */
   MWB_REFUSE,               /* their `__newindex` */
@@ -39,7 +37,7 @@ struct mwb_base_state {
   const void *library; /* the table of all functions: see `mwb_check_dot` */
   int deserted;        /* may a class have lost its last watched object? */
   size_t made;         /* objects that became known, and no slice has paid */
-  int queued;          /* is the queue of deaths filled? */
+  int queued;          /* are there deaths to be told? */
   int notifying;       /* is an on_death running? */
   mw_clock marks;      /* a clock whose tags are the dynamic classes */
   int late;            /* does an error wait for the next call? */
@@ -58,13 +56,13 @@ struct mwb_base_state {
 ** others enter. */
 /* clang-format off */
 #define MWB_PUBLIC(each) \
-  each(ours) each(keys) each(identity) each(clock) each(weakmap) each(guard) \
+  each(ours) each(keys) each(identity) each(clock) each(guard) \
   each(shadow) each(watch) each(batch) each(touch) each(plain) \
   each(trace) each(timed) each(lanes) each(origins) each(memory)
 
 #define MWB_PRIVATE(each) \
   each(classes) each(boxes) each(views) each(policy) each(calls) each(cell) \
-  each(coroutines) each(later) each(entries) each(effects) \
+  each(coroutines) each(deaths) each(later) each(entries) each(effects) \
   each(fold) each(replay) each(transaction) each(interception) each(reads) \
   each(userdata) each(state) each(tree) each(hierarchy) each(apply) \
   each(bytes) each(snapshots) each(restores) each(timers) each(tracing) \
@@ -402,16 +400,6 @@ enum {
 
 /* Pushes the policy's function for a question, or returns 0. */
 int mwb_push_question(lua_State *L, const mwb_state *s, int question);
-
-/* }====================================================== */
-
-/* {======================================================
-** weakmap.c: the deaths of keys.
-** ======================================================= */
-
-/* Calls on_death for at most `n` entries whose keys have died.  Returns the
-** number of calls. */
-size_t mwb_notify(lua_State *L, mwb_state *s, size_t n);
 
 /* }====================================================== */
 

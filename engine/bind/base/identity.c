@@ -142,11 +142,35 @@ static void tell_deserted(lua_State *L, mwb_state *s) {
   lua_error(L);
 }
 
+/* Calls on_death for at most `n` entries of weak maps whose keys have died.
+** Returns the number of calls.  An on_death never calls another on_death: the
+** depth of calls would have no bound. */
+static size_t notify(lua_State *L, mwb_state *s, size_t n) {
+  size_t done;
+  if (s->base->notifying) return 0;
+  for (done = 0; s->base->queued && done < n; done++) {
+    s->base->queued = 0; /* a finaliser may set it again */
+    mwb_push(L, s, MWB_DEATH);
+    if (lua_pcall(L, 0, 4, 0) != LUA_OK) { /* no memory? */
+      lua_pop(L, 1);
+      s->base->queued = 1;
+      break;
+    }
+    s->base->queued |= lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    s->base->notifying = 1;
+    if (mwb_pcall_outside(L, s, 2, 0, 0) != LUA_OK)
+      mwb_late_error(L, s, "on_death");
+    s->base->notifying = 0;
+  }
+  return done;
+}
+
 /* Slots that a call examines after a collection, at least. */
 #define LOOKS 4
 
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
-  size_t n = mwb_notify(L, s, deaths);
+  size_t n = notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   if (s->watch->storing == 0) mwb_let_go(L, s, looks);
   tell_deserted(L, s);
@@ -211,7 +235,48 @@ static int reap(lua_State *L) {
   return 1;
 }
 
+/* deaths(f): f() -> on_death, value, id, whether there are more deaths */
+static int set_deaths(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_DEATH);
+  return 0;
+}
+
+/* is_dead(id) -> has the object died?  Then a death is to be told.  Needs no
+** memory. */
+static int is_dead(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  uint64_t serial = (uint64_t)lua_tointeger(L, 1);
+  int dead = s->engine != NULL &&
+             !mwb_alive(L, s, mw_serial_object(s->engine, serial));
+  if (dead) s->base->queued = s->pending = 1;
+  lua_pushboolean(L, dead);
+  return 1;
+}
+
+/* is_object(value) */
+static int is_object(lua_State *L) {
+  lua_pushboolean(L, mwb_address(L, 1) != NULL);
+  return 1;
+}
+
+/* collections() -> how many have ended */
+static int collections(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  lua_pushinteger(L, (lua_Integer)s->collections);
+  return 1;
+}
+
 /* }====================================================== */
+
+void mwb_open_deaths(lua_State *L) {
+  static const luaL_Reg functions[] = {{"deaths", set_deaths},
+                                       {"is_dead", is_dead},
+                                       {"is_object", is_object},
+                                       {"collections", collections},
+                                       {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}
 
 void mwb_open_identity(lua_State *L) {
   static const luaL_Reg functions[] = {
