@@ -26,9 +26,8 @@ local LIBRARIES = {
 }
 
 local ours = private.for_boxes
-local see = private.see_through_functions()
-for _, name in ipairs { "next", "rawget", "rawlen" } do
-  ours[name] = private.knows_views(see[name])
+for name, f in pairs { next = next, rawget = rawget, rawlen = rawlen } do
+  ours[name] = private.sees_through(f)
 end
 ours.pairs = private.pairs_by(ours.next)
 

@@ -2,7 +2,9 @@
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
-local private = require("moonwatch.core").private
+local core = require "moonwatch.core"
+
+local private = core.private
 
 local SeeThrough, state_of, new = check.class "see_through"
 
@@ -52,12 +54,32 @@ local function put(self)
   end
 end
 
+-- An object without a class has no metatable.
+local function metatable_of(...)
+  if select("#", ...) > 0 and private.metatable(...) == nil then return nil end
+  return getmetatable(...)
+end
+
+-- Returns new functions, so that a handle knows its own.
+local function functions()
+  local own = {}
+  for name, f in next, { next = next, rawget = rawget, rawlen = rawlen } do
+    own[name] = private.sees_through(f)
+  end
+  own.pairs = private.pairs_by(own.next)
+  for name, f in next, { rawset = private.raw_set, getmetatable = metatable_of,
+    setmetatable = core.setmetatable } do
+    own[name] = function(...) return f(...) end
+  end
+  return own
+end
+
 --- Puts `next`, `pairs`, `rawget`, `rawset`, `rawlen`, `getmetatable` and
 -- `setmetatable` that know watched objects into the table `env`.  Returns the
 -- handle that ends this.
 local function see_through(env)
   check.argument(type(env) == "table", 1, "see_through", "table", env)
-  local self = { env = env, own = private.see_through_functions(), former = {} }
+  local self = { env = env, own = functions(), former = {} }
   local handle = new(self)
   local ok, message = pcall(put, self)
   if not ok then -- memory has run out

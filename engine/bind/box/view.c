@@ -132,9 +132,8 @@ static int view_pairs(lua_State *L) {
 ** Raw functions of a box
 ** ======================================================= */
 
-/* The third upvalue of `raw_function` is a function of see_through.c, with the
-** two upvalues of all functions; of the others, the metatables that code in
-** boxes has set: its own, which it may write to. */
+/* The third upvalue of `raw_function` is a function of Lua; of the others, the
+** metatables that code in boxes has set: its own, which it may write to. */
 #define UP_THIRD lua_upvalueindex(3)
 
 /* Replaces a view at `index` by what it shows.  Returns whether it was one. */
@@ -144,10 +143,15 @@ static int unveil(lua_State *L, int index) {
   return 1;
 }
 
-/* next, rawget or rawlen.  The last result may be a table of a view. */
+/* next, rawget or rawlen of a table, of the contents of a watched one, or of
+** what a view shows, which may give a view. */
 static int raw_function(lua_State *L) {
-  int is_view = unveil(L, 1);
-  int n = lua_tocfunction(L, UP_THIRD)(L);
+  int is_view = unveil(L, 1), n;
+  if (lua_istable(L, 1)) {
+    mwb_push_all(L, 1);
+    lua_replace(L, 1);
+  }
+  n = lua_tocfunction(L, UP_THIRD)(L);
   if (is_view) show(L, mwb_state_of(L));
   return n;
 }
@@ -231,8 +235,8 @@ static int with_upvalue(lua_State *L, lua_CFunction f) {
   return 1;
 }
 
-/* knows_views(a function of see_through.c) -> the same for boxes */
-static int knows_views(lua_State *L) { return with_upvalue(L, raw_function); }
+/* sees_through(next, rawget or rawlen) -> the same for watched objects, views */
+static int sees_through(lua_State *L) { return with_upvalue(L, raw_function); }
 
 /* pairs_by(next) -> pairs */
 static int pairs_by(lua_State *L) { return with_upvalue(L, box_pairs); }
@@ -278,7 +282,7 @@ void mwb_open_views(lua_State *L) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {{"view", view},
                                        {"meant", meant},
-                                       {"knows_views", knows_views},
+                                       {"sees_through", sees_through},
                                        {"pairs_by", pairs_by},
                                        {NULL, NULL}};
   mwb_new_meta(L, MWB_VIEW, "view", meta, none);

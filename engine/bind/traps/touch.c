@@ -232,6 +232,44 @@ int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   return any;
 }
 
+/* raw_set(object, key, value) -> object: stores as a write that only flags hear.
+** A dead object, or one of a closed engine, stores as its trap does. */
+static int raw_set(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_handle h = MW_NONE;
+  mwb_write w;
+  int n = lua_gettop(L);
+  if (!lua_istable(L, 1)) return mwb_bad_argument(L, "rawset", 1, 1, "table");
+  if (n < VALUE)
+    return luaL_error(L, "bad argument #%d to 'rawset' (value expected)",
+                      n + 1);
+  lua_settop(L, VALUE);
+  if (!mwb_push_own(L, OBJECT) ||
+      mwb_in_class(s, mwb_handle_of(L, s, OBJECT))) {
+    lua_settop(L, 3);
+    lua_rawset(L, OBJECT);
+    return 1;
+  }
+  if (s->engine != NULL) {
+    mwb_absorb(L, mwb_enter(L), OBJECT); /* no raw field is to hide it */
+    h = mwb_handle_of(L, s, OBJECT);
+  }
+  lua_settop(L, 3);
+  if (h == MW_NONE) {
+    lua_settable(L, OBJECT);
+    return 1;
+  }
+  mwb_write_open(L, s, &w, h, MW_RAW, 0);
+  w.change.flags_only = 1;
+  w.ignored = mwb_is_ignored(L, s);
+  if (w.ignored)
+    mwb_store_contents(&w);
+  else
+    mwb_write_run(&w, mwb_store_contents);
+  lua_settop(L, OBJECT);
+  return 1;
+}
+
 static int sync(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "sync", 1);
   lua_pushboolean(L, mwb_absorb(L, s, 1));
@@ -242,7 +280,7 @@ static void store_class(mwb_write *w) {
   mwb_change_class(w->L, w->s, w->obj, mwb_write_number(w));
 }
 
-int mwb_setmetatable(lua_State *L) {
+static int set_metatable(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h;
   mwb_write w;
@@ -289,15 +327,17 @@ int mwb_setmetatable(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_calls(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"begin_call", begin_method}, {"end_call", end_method}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"begin_call", begin_method},
+                                       {"end_call", end_method},
+                                       {"raw_set", raw_set},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 
 void mwb_open_touch(lua_State *L) {
   static const luaL_Reg functions[] = {{"touch", touch},
                                        {"sync", sync},
-                                       {"setmetatable", mwb_setmetatable},
+                                       {"setmetatable", set_metatable},
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

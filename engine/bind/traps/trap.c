@@ -366,7 +366,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   lua_rawset(L, w->shadow);
   if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner)))
     return 1; /* nothing has changed, nor hides what others wrote */
-  if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
+  if (w->change.flags_only) entry.kind = MW_RAW; /* see `raw_set` */
   entry.obj = w->obj;
   entry.seq = mwb_write_number(w);
   entry.cause = mwb_cause(L, s);
@@ -410,7 +410,7 @@ void mwb_store_field(mwb_write *w) {
   lua_settop(L, top);
   push_pair(w);
   store_in(L, s, w->shadow, w->r, &w->change.key);
-  if (w->change.flags_only) entry.its.kind = MW_RAW; /* see_through.c */
+  if (w->change.flags_only) entry.its.kind = MW_RAW; /* see `raw_set` */
   mwb_append_entry(L, s, &entry);
 }
 
