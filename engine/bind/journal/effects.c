@@ -21,9 +21,8 @@
 **
 **     view: n | first --> store --> the log of the coroutine, or effects
 **
-** As long as the transaction around is open, the store leads to its log, to
-** which entries are only added.  Before that changes, the store gets effects of
-** its own (`mwb_freeze`), or those of the outermost transaction.
+** The store leads to the log as long as entries are only added to it.  Before
+** they change or end, the store gets a copy: see `mwb_freeze`.
 */
 #include "journal.h"
 
@@ -108,12 +107,6 @@ mwb_place mwb_find_entries(lua_State *L, int index) {
   return p;
 }
 
-/* Has the coroutine of the transaction no other one? */
-static int is_only(const mwb_state *s, mw_owner owner) {
-  const mwi_owner *o = &s->engine->journal.owners[owner];
-  return o->below == 0 && o->above == 0;
-}
-
 /* Has the entry before the same object, so that the effects hold the object? */
 static int is_of_last(const mwb_effects *fx, size_t i) {
   return i > 0 && fx->entries[i - 1].obj == fx->entries[i].obj;
@@ -139,34 +132,6 @@ static void copy_value(lua_State *L, uint32_t number) {
   lua_rawseti(L, -2, (lua_Integer)number);
 }
 
-/* Pushes effects with a copy of `n` entries of a coroutine, from the number
-** `first` on, and of the values that these hold, which keep their numbers. */
-static mwb_effects *push_copies(lua_State *L, const mwb_coroutine *t,
-                                uint32_t first, size_t n) {
-  mwb_effects *fx;
-  size_t i;
-  int part;
-  luaL_checkstack(L, LUA_MINSTACK, "too many values");
-  mwb_push_values(L, t);
-  lua_newtable(L);
-  lua_pushvalue(L, -1);
-  fx = with_table(L, t->s, n);
-  lua_insert(L, -3);
-  if (n > 0) memcpy(fx->entries, log_of(t) + first, n * sizeof(mw_entry));
-  fx->n = n;
-  fx->held.n = t->held.n;
-  for (i = 0; i < n; i++) {
-    const mw_entry *entry = &fx->entries[i];
-    for (part = 0; part < MW_PARTS; part++)
-      if (entry->type[part] == MW_TOTHER)
-        copy_value(L, (uint32_t)entry->value[part].i);
-    copy_value(L, entry->where);
-  }
-  lua_pop(L, 2);
-  hold_objects(L, t->s, fx, lua_gettop(L));
-  return fx;
-}
-
 /* Do effects leave the entry out?  They have nothing of a C program's own
 ** objects, see host.c. */
 static int is_left_out(const mwb_state *s, const mw_entry *entry) {
@@ -174,16 +139,54 @@ static int is_left_out(const mwb_state *s, const mw_entry *entry) {
          (mw_object_flags(s->engine, entry->obj) & MW_PINNED) != 0;
 }
 
-/* Removes the entries that effects leave out. */
-static void remove_hidden(const mwb_state *s, mwb_effects *fx) {
-  size_t i, n = 0;
-  for (i = 0; i < fx->n; i++)
-    if (!is_left_out(s, &fx->entries[i])) fx->entries[n++] = fx->entries[i];
-  fx->n = n;
+/* Pushes the table of values of effects with entries of the coroutine: the
+** coroutine's own one, or one with what the entries hold, under the numbers
+** that they have. */
+static void push_table(lua_State *L, mwb_coroutine *t, const mw_entry *entries,
+                       size_t n, int shares) {
+  size_t i;
+  int part;
+  mwb_push_values(L, t);
+  if (shares) return;
+  lua_newtable(L);
+  for (i = 0; i < n; i++) {
+    for (part = 0; part < MW_PARTS; part++)
+      if (entries[i].type[part] == MW_TOTHER)
+        copy_value(L, (uint32_t)entries[i].value[part].i);
+    copy_value(L, entries[i].where);
+  }
+  lua_remove(L, -2);
+}
+
+/* Pushes effects with a copy of `n` entries of the coroutine, from the number
+** `first` on, but for those to be left out if `some`.  If they share the table
+** of values, that is the coroutine's no longer when its transactions end. */
+static void push_copies(lua_State *L, mwb_coroutine *t, uint32_t first,
+                        size_t n, int some, int shares) {
+  const mw_entry *entries = log_of(t) + first;
+  mwb_effects *fx;
+  size_t i;
+  luaL_checkstack(L, LUA_MINSTACK, "too many values");
+  push_table(L, t, entries, n, shares);
+  fx = with_table(L, t->s, n);
+  fx->held.n = t->held.n;
+  for (i = 0; i < n; i++)
+    if (!some || !is_left_out(t->s, &entries[i]))
+      fx->entries[fx->n++] = entries[i];
+  if (shares) t->shared = 1;
+  hold_objects(L, t->s, fx, lua_gettop(L));
+  if (shares) t->held.n = fx->held.n;
+}
+
+void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner, int some) {
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  push_copies(L, mwb_coroutine_of(s, owner),
+              s->engine->journal.owners[owner].mark, n, some, 0);
 }
 
 /* Pushes the store for the entries of the coroutine. */
-static void push_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
+static store *push_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
   store *its;
   mwb_push_values(L, t);
   if (lua_rawgeti(L, -1, STORE) != LUA_TUSERDATA) {
@@ -195,64 +198,40 @@ static void push_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
     lua_rawseti(L, -3, STORE);
   }
   lua_replace(L, -2);
+  its = (store *)lua_touserdata(L, -1);
+  if (first < its->first) its->first = first;
+  return its;
 }
 
-static void push_view(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  uint32_t first;
-  mwb_effects *fx;
-  store *its;
-  size_t n;
-  fx = new_effects(L, s, 0, 1);
-  push_store(L, t, s->engine->journal.owners[owner].mark);
-  its = (store *)lua_touserdata(L, -1);
+static void push_view(lua_State *L, mwb_coroutine *t, uint32_t first,
+                      size_t n) {
+  mwb_effects *fx = new_effects(L, t->s, 0, 1);
+  push_store(L, t, first);
   lua_setiuservalue(L, -2, 1);
-  mw_owner_entries(s->engine, owner, &n);
-  first = s->engine->journal.owners[owner].mark;
   fx->is_view = 1;
   fx->n = n;
   fx->first = first;
-  if (first < its->first) its->first = first;
   if (first + n > t->viewed) t->viewed = first + (uint32_t)n;
 }
 
-/* Leads the store of the coroutine to the effects on the top, whose first entry
-** has the number `first`.  Pops the effects. */
-static void lead_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
+void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends) {
   store *its;
-  mwb_push_values(L, t);
-  lua_rawgeti(L, -1, STORE);
-  its = (store *)lua_touserdata(L, -1);
-  lua_pushvalue(L, -3);
-  lua_setiuservalue(L, -2, 1);
-  its->of = NULL;
-  its->first = first;
-  lua_pushnil(L);
-  lua_rawseti(L, -3, STORE);
-  lua_pop(L, 3);
-  t->viewed = 0;
-}
-
-void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from) {
-  uint32_t first;
   if (t->viewed <= from) return;
+  its = push_store(L, t, UINT32_MAX);
+  push_copies(L, t, its->first, t->viewed - its->first, 0, ends);
+  lua_setiuservalue(L, -2, 1);
+  its->of = NULL; /* the store leads to the copy */
+  t->viewed = 0;
   mwb_push_values(L, t);
-  lua_rawgeti(L, -1, STORE);
-  first = ((const store *)lua_touserdata(L, -1))->first;
+  lua_pushnil(L);
+  lua_rawseti(L, -2, STORE);
   lua_pop(L, 2);
-  push_copies(L, t, first, t->viewed - first);
-  lead_store(L, t, first);
 }
 
 void mwb_freeze_all(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
-  for (t = s->journal->coroutines; t != NULL; t = t->next) mwb_freeze(L, t, 0);
-}
-
-void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
-  if (t->viewed == 0) return;
-  lua_pushvalue(L, -1);
-  lead_store(L, t, 0);
+  for (t = s->journal->coroutines; t != NULL; t = t->next)
+    mwb_freeze(L, t, 0, 0);
 }
 
 /* A few entries of a coroutine, with new numbers for the values that they hold:
@@ -291,88 +270,37 @@ static void take_few(const mwb_state *s, few *f, const mw_entry *entries,
   }
 }
 
-/* Gives the effects at `index` a few entries, whose values are in the table at
-** `values`. */
-static void give_few(lua_State *L, const mwb_state *s, const few *f, int index,
-                     int values) {
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
+static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
+                     size_t n) {
+  int index = lua_gettop(L) + 1;
+  mwb_effects *fx;
   uint32_t i;
-  fx->n = f->n;
+  few f;
+  take_few(t->s, &f, log_of(t) + first, n);
+  fx = new_effects(L, t->s, f.n, f.values + f.objects);
+  fx->n = f.n;
   fx->held.few = 1;
-  memcpy(fx->entries, f->entries, f->n * sizeof(mw_entry));
-  for (i = 0; i < f->values; i++) {
-    lua_rawgeti(L, values, (lua_Integer)f->from[i]);
-    lua_setiuservalue(L, index, (int)i + 1);
-  }
-  fx->held.n = f->values;
-  for (i = 0; i < f->n; i++) {
-    if (is_of_last(fx, i)) continue;
-    mwb_alive(L, s, f->entries[i].obj);
+  memcpy(fx->entries, f.entries, f.n * sizeof(mw_entry));
+  mwb_push_values(L, t);
+  for (i = 0; i < f.values; i++) {
+    lua_rawgeti(L, index + 1, (lua_Integer)f.from[i]);
     lua_setiuservalue(L, index, (int)++fx->held.n);
   }
+  lua_settop(L, index);
+  hold_objects(L, t->s, fx, index);
 }
 
-/* Pushes effects with the entries of a transaction, and the coroutine's table
-** of the values that these hold. */
-static void push_all(lua_State *L, mwb_state *s, mw_owner owner) {
+void mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  const mw_entry *entries;
-  mwb_effects *fx;
+  uint32_t first = s->engine->journal.owners[owner].mark;
   size_t n;
   mw_owner_entries(s->engine, owner, &n);
-  mwb_push_values(L, t);
-  fx = with_table(L, s, n);
-  entries = mw_owner_entries(s->engine, owner, &n);
-  if (n > 0) memcpy(fx->entries, entries, n * sizeof(*entries));
-  fx->n = n;
-  fx->held.n = t->held.n;
-  t->shared = 1;
-  if (t->hides) remove_hidden(s, fx);
-  hold_objects(L, s, fx, lua_gettop(L));
-  t->held.n = fx->held.n;
-}
-
-static void push_few(lua_State *L, mwb_state *s, mw_owner owner) {
-  int top = lua_gettop(L);
-  size_t n;
-  const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
-  few f;
-  take_few(s, &f, entries, n);
-  new_effects(L, s, f.n, f.values + f.objects);
-  mwb_push_values(L, mwb_coroutine_of(s, owner));
-  give_few(L, s, &f, top + 1, top + 2);
-  lua_pop(L, 1);
-}
-
-/* The only transaction of a coroutine gives the coroutine's values away, if
-** there are many. */
-int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  size_t n;
-  mw_owner_entries(s->engine, owner, &n);
-  if (n <= FEW) {
-    push_few(L, s, owner);
-  } else if (is_only(s, owner)) {
-    push_all(L, s, owner);
-    return 1;
-  } else if (!t->hides) {
-    push_view(L, s, owner);
-  } else {
-    remove_hidden(s,
-                  push_copies(L, t, s->engine->journal.owners[owner].mark, n));
-  }
-  return 0;
-}
-
-void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner) {
-  push_all(L, s, owner);
-}
-
-void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner) {
-  size_t n;
-  mw_owner_entries(s->engine, owner, &n);
-  push_copies(L, mwb_coroutine_of(s, owner),
-              s->engine->journal.owners[owner].mark, n);
+  if (n <= FEW)
+    push_few(L, t, first, n);
+  else if (t->hides)
+    push_copies(L, t, first, n, 1, 0);
+  else
+    push_view(L, t, first, n);
 }
 
 static const char *const fields[] = {"key", "old", "new"};

@@ -35,6 +35,11 @@ void mwb_push_value(lua_State *L, int values, uint32_t number) {
 }
 
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index) {
+  if (held->few) {
+    lua_pushvalue(L, index);
+    lua_setiuservalue(L, table, (int)held->n + 1);
+    return ++held->n;
+  }
   if (held->of != NULL)
     mwb_push_values(L, held->of);
   else

@@ -460,29 +460,23 @@ mwb_place mwb_find_entries(lua_State *L, int index);
 ** since? */
 int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
 
-/* Pushes the effects of an open transaction.  Returns whether they have all
-** entries of the coroutine, and share the held values. */
-int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
+/* Pushes the effects of an open transaction. */
+void mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
 
-/* Pushes effects with a copy of the entries of an open transaction; that the
-** transaction is taken back makes no difference to the copy.  The second has
-** values of its own, and so holds nothing else. */
-void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner);
-void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner);
+/* Pushes effects with a copy of all entries of an open transaction, or (`some`)
+** of those that effects have. */
+void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner, int some);
 
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 
 /* The entries of the coroutine from number `from` on are about to change: gives
-** effects that look at them a copy. */
-void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from);
+** effects that look at them a copy.  `ends`: all transactions of the coroutine
+** do. */
+void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends);
 
 /* Entries of any coroutine are about to change. */
 void mwb_freeze_all(lua_State *L, mwb_state *s);
-
-/* The effects on the top have all entries of the coroutine, which end: gives
-** other effects that look at them these instead. */
-void mwb_hand_views(lua_State *L, mwb_coroutine *t);
 
 /* }====================================================== */
 

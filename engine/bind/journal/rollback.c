@@ -227,7 +227,7 @@ void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
     its = mwi_stake_at(journal, i);
     if (its->newer == 0) continue; /* nobody has written the field later? */
     mwb_freeze(L, mwb_coroutine_of(s, mwi_stake_at(journal, its->newer)->owner),
-               0);
+               0, 0);
   }
 }
 
@@ -326,7 +326,7 @@ void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
   mwb_tell_memos(L, s, &p, n, NULL);
   mwb_fold_heard(L, s, heard, &p, n, owner);
   if (heard->n > 0)
-    mwb_push_copies(L, s, owner);
+    mwb_push_copies(L, s, owner, 0);
   else
     lua_pushnil(L);
   lua_remove(L, held);

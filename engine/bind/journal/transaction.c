@@ -353,7 +353,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_fold fold;
   if (!lua_checkstack(L, 2 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
   push_taken(L, s, owner);
-  mwb_freeze(L, t, o->mark);
+  mwb_freeze(L, t, o->mark, 0);
   mwb_undo(L, s, owner, &fold);
   mwb_freeze_heirs(L, s, owner);
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
@@ -382,18 +382,16 @@ static int hand_calls(lua_State *L, mwb_state *s, mw_owner owner,
   return 0;
 }
 
-/* Before the end of a transaction: copies what other effects look at, unless
-** the entries stay where they are, or the new effects have `all` of them. */
+/* Before the end of a transaction: copies what effects look at, unless the
+** entries stay where they are. */
 static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
-                         mw_owner parent, int all) {
+                         mw_owner parent) {
   const mwi_owner *o = &s->engine->journal.owners[owner];
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  if (t->viewed > 0 &&
-      (t->hides || (o->below == 0 ? o->above != 0 || !all
-                                  : mwi_owner_is_mingled(s->engine, owner))))
-    mwb_freeze(L, t, 0);
+  if (o->below == 0 || mwi_owner_is_mingled(s->engine, owner))
+    mwb_freeze(L, t, 0, o->below == 0 && o->above == 0);
   if (parent != 0 && mwb_coroutine_of(s, parent) != t)
-    mwb_freeze(L, mwb_coroutine_of(s, parent), 0);
+    mwb_freeze(L, mwb_coroutine_of(s, parent), 0, 0);
 }
 
 /* commit(number of the transaction, does nobody want the effects?) -> effects
@@ -402,30 +400,26 @@ static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  const mwi_owner *o;
-  int all = 0, bare = lua_toboolean(L, 2), handed, code;
+  int bare = lua_toboolean(L, 2), handed, code;
   lua_settop(L, 1);
   if (bare)
     lua_pushboolean(L, 1);
   else
-    all = mwb_push_effects(L, s, owner); /* at 2 */
+    mwb_push_effects(L, s, owner); /* at 2 */
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     lua_call(L, 1, 0);
   }
   lua_settop(L, 2);
   parent = mw_owner_parent(s->engine, owner);
-  freeze_views(L, s, owner, parent, all);
+  freeze_views(L, s, owner, parent);
   handed = hand_calls(L, s, owner, parent);
-  o = &s->engine->journal.owners[owner];
-  below = o->below;
-  all = all && below == 0 && o->above == 0;
+  below = s->engine->journal.owners[owner].below;
   code = mw_owner_commit(s->engine, owner, &L);
   if (code != MW_OK) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
   }
-  if (all) mwb_hand_views(L, t);
   close_transaction(L, s, owner, below); /* at 3 */
   leave_coroutine(L, s, t);
   end_parts(L, s, 3, 2);

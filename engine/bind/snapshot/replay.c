@@ -28,7 +28,7 @@ static int copy(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_owner of = (mw_owner)lua_tointeger(L, 1);
   lua_settop(L, 0);
-  mwb_push_copy(L, s, of);
+  mwb_push_copies(L, s, of, 1);
   return 1;
 }
 
