@@ -78,10 +78,10 @@ end
 -- table that holds the root; but the policy may keep the root out of it.
 local function include(root)
   local holder, tracked = { root }, nil
-  private.on_end(function()
+  private.extras().finish = function()
     private.end_track(holder)
     if tracked then private.end_track(tracked) end
-  end)
+  end
   core.track(holder, { deep = true })
   if private.has_below(root) then return end
   tracked = root

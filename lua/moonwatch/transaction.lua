@@ -12,8 +12,7 @@ local reads = require "moonwatch.effects.reads"
 local private = core.private
 
 local transaction = {
-  begin = private.begin, transaction = private.transaction,
-  run = private.run, on_rollback = private.on_rollback,
+  begin = private.begin, transaction = private.transaction, run = private.run,
 }
 
 --- Effects -> the reads of their transaction, if the program asked for reads.
@@ -40,24 +39,31 @@ local function untrack(env)
   if not tracked[env] then private.end_track(env) end
 end
 
--- Returns functions that begin what `opts` asks for, keep the results with the
--- effects, and end what they began; or nil.
-local function parts_of(opts)
-  if not opts.globals and not opts.reads then return nil end
+-- The extras of a transaction are a table, which the core has until the end:
+--
+--     where, label    options
+--     start()         begins what else the options ask for,
+--     keep(fx)        keeps the results with the effects,
+--     finish()        and ends what was begun
+--     scope           of a running trace
+--     1, 2, ...       what is called if the transaction is taken back:
+--                     functions, and the extras of transactions inside
+
+-- Adds what `opts` asks for besides where and label.
+local function add_parts(extras, opts)
   local its, begun
-  local function start()
+  function extras.start()
     if opts.globals then
       track(opts.globals)
       begun = true
     end
     if opts.reads then its = reads.begin() end
   end
-  local function keep(fx) transaction.reads[fx] = its end
-  local function finish()
+  function extras.keep(fx) transaction.reads[fx] = its end
+  function extras.finish()
     if its then reads.finish(its) end
     if begun then untrack(opts.globals) end
   end
-  return start, opts.reads and keep, finish
 end
 
 local OPTIONS = {
@@ -65,16 +71,21 @@ local OPTIONS = {
 }
 
 -- Reads the first argument of the function `name`: a label or options.  Returns
--- what the core needs.
+-- the extras.
 local function prepare(opts, name)
-  if type(opts) == "string" then return false, opts end
+  if type(opts) == "string" then return { label = opts } end
   check.argument(type(opts) == "table", 1, name, "string or table", opts)
   check.options(opts, OPTIONS, 1, name)
-  return opts.where, opts.label, parts_of(opts)
+  local extras = { where = opts.where, label = opts.label }
+  if opts.globals or opts.reads then add_parts(extras, opts) end
+  return extras
 end
 
-local function begin_scope()
-  return private.begin_scope("transaction", "transaction")
+local function begin(extras, is_traced)
+  if is_traced then
+    extras.scope = private.begin_scope("transaction", "transaction")
+  end
+  if extras.start then extras.start() end
 end
 
 local function end_scope(scope, committed)
@@ -82,7 +93,38 @@ local function end_scope(scope, committed)
   scope:close()
 end
 
-private.prepare(prepare, begin_scope, end_scope)
+-- Calls the functions in an array, the last one first.  Returns the first
+-- error.
+local function call_all(functions, err)
+  for i = #functions, 1, -1 do
+    local f = functions[i]
+    functions[i] = nil
+    if type(f) == "table" then
+      err = call_all(f, err)
+    else
+      local ok, its = pcall(f)
+      if not ok and err == nil then err = its end
+    end
+  end
+  return err
+end
+
+local function finish(extras, committed)
+  if extras.finish then pcall(extras.finish) end
+  if extras.scope then pcall(end_scope, extras.scope, committed) end
+  if not committed then return call_all(extras) end
+end
+
+private.prepare { prepare, begin, finish }
+
+--- Calls `f()` if the transaction that is open, or one around it, is taken
+-- back.
+function transaction.on_rollback(f)
+  local extras = private.extras()
+  if extras then extras[#extras + 1] = f end
+end
+
+private.on_rollback = transaction.on_rollback
 
 --- Calls `f(...)` and returns its result.  If `f` raises, its writes are taken
 -- back, and the error goes on.

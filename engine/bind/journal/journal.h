@@ -17,8 +17,7 @@ enum {
   MWB_EFFECTS,                     /* effects, */
   MWB_ORIGIN,                      /* and an origin */
   MWB_RECORDS,  /* coroutine -> its record, weakly held: see coroutine.c */
-  MWB_PREPARE,  /* the Lua functions that read a transaction's options, */
-  MWB_SCOPES,   /* and that trace it */
+  MWB_PREPARE,  /* the Lua functions for the extras of transactions, */
   MWB_TAKEN,    /* the function that keeps what is taken back, */
   MWB_WRITEONE, /* and the one that makes a write: see apply.c */
   MWB_PAGES,    /* number of a page -> values of delivered entries, */

@@ -14,9 +14,11 @@
 ** its handle if the coroutine is closed.  A handle that is collected marks the
 ** transaction as lost, and the next call takes it back: see later.c.
 **
-** What is said below the number in the coroutine's held values are the extras:
-** a table with functions to call if the transaction is taken back (`calls`),
-** and a function that ends other parts.
+** What else belongs to a transaction is in its extras: a table, which the
+** coroutine's held values have below the owner's number, with the options of
+** mw.begin and what transaction.lua makes of them.  Its array has what is called
+** if the transaction is taken back: functions, and the extras of transactions
+** inside.
 **
 ** A transaction ends in one step, which raises nothing: what may raise comes
 ** before, and what the program hears comes after.
@@ -50,85 +52,258 @@ static int is_open(const mwb_state *s, mw_owner owner, uint64_t order) {
 ** Extras
 ** ======================================================= */
 
-/* Pushes the extras, which are there. */
-static void push_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
-  mwb_push_values(L, mwb_coroutine_of(s, owner));
-  lua_rawgeti(L, -1, -(lua_Integer)owner);
+/* The Lua functions that MWB_PREPARE has: see transaction.lua. */
+enum { PREPARE = 1, BEGIN, FINISH };
+
+static void push_lua(lua_State *L, const mwb_state *s, int which) {
+  mwb_push(L, s, MWB_PREPARE);
+  lua_rawgeti(L, -1, which);
   lua_replace(L, -2);
 }
 
-static void need_extras(lua_State *L, mwb_state *s, mw_owner owner) {
+/* Pops the extras of an open transaction, a table or nil for none. */
+static void set_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
   mwb_transaction *tx = transaction_of(s, owner);
-  if (!tx->extras) {
+  int has = lua_istable(L, -1);
+  mwb_push_values(L, tx->of);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, -(lua_Integer)owner);
+  lua_pop(L, 1);
+  tx->extras = (uint8_t)has;
+}
+
+/* Pushes the extras of an open transaction, or nil.  Returns the type. */
+static int push_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
+  const mwb_transaction *tx = transaction_of(s, owner);
+  if (tx->extras) {
     mwb_push_values(L, tx->of);
-    lua_newtable(L);
-    lua_rawseti(L, -2, -(lua_Integer)owner);
-    lua_pop(L, 1);
-    tx->extras = 1;
+    lua_rawgeti(L, -1, -(lua_Integer)owner);
+    lua_replace(L, -2);
+  } else {
+    lua_pushnil(L);
   }
-  push_extras(L, s, owner);
+  return lua_type(L, -1);
+}
+
+static void need_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
+  if (push_extras(L, s, owner) != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  set_extras(L, s, owner);
 }
 
 /* Pushes a field of the extras.  Returns the type. */
 static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
                       const char *name) {
-  if (!transaction_of(s, owner)->extras) {
-    lua_pushnil(L);
-    return LUA_TNIL;
-  }
-  push_extras(L, s, owner);
+  if (push_extras(L, s, owner) == LUA_TNIL) return LUA_TNIL;
   mwb_raw_field(L, lua_gettop(L), name);
   lua_replace(L, -2);
   return lua_type(L, -1);
 }
+
+/* The parent gets what is called if the child is taken back.  Returns whether
+** there is anything. */
+static int hand_calls(lua_State *L, const mwb_state *s, mw_owner owner,
+                      mw_owner parent) {
+  int has = parent != 0 && push_extras(L, s, owner) == LUA_TTABLE &&
+            lua_rawlen(L, -1) > 0;
+  if (has) {
+    need_extras(L, s, parent);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  }
+  if (parent != 0) lua_pop(L, 1);
+  return has;
+}
+
+/* Drops what the parent was given last. */
+static void drop_calls(lua_State *L, const mwb_state *s, mw_owner parent) {
+  push_extras(L, s, parent);
+  lua_pushnil(L);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2));
+  lua_pop(L, 1);
+}
+
+/* Ends what belongs to the transaction that has had the extras at `extras`.
+** Keeps the first error of what is called at `error`. */
+static void end_extras(lua_State *L, const mwb_state *s, int extras,
+                       int committed, int error) {
+  if (!lua_istable(L, extras)) return;
+  push_lua(L, s, FINISH);
+  lua_pushvalue(L, extras);
+  lua_pushboolean(L, committed);
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_isnil(L, error))
+    lua_replace(L, error);
+  else
+    lua_pop(L, 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Ending
+** ======================================================= */
 
 /* The transaction that owns a write which the caller makes now, or 0. */
 static mw_owner owner_of_caller(lua_State *L, mwb_state *s) {
   return (s->engine->journal.open == 0) ? 0 : mwb_owner_of(L, s);
 }
 
-/* Adds the value on the top to the calls of the transaction, and pops it. */
-static void add_call(lua_State *L, mwb_state *s, mw_owner owner) {
-  int top = lua_gettop(L);
-  need_extras(L, s, owner);
-  lua_pushliteral(L, "calls");
-  if (lua_rawget(L, -2) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushliteral(L, "calls");
-    lua_pushvalue(L, -2);
-    lua_rawset(L, -4);
+/* Takes a transaction from its coroutine, and pushes its extras, or nil.
+** `below` is the owner below in the journal. */
+static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
+                              mw_owner below) {
+  mwb_transaction *tx = transaction_of(s, owner);
+  if (push_extras(L, s, owner) != LUA_TNIL) {
+    lua_pushnil(L);
+    set_extras(L, s, owner);
   }
-  lua_pushvalue(L, top);
-  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
-  lua_settop(L, top - 1);
+  if (tx->of->newest == owner) tx->of->newest = below;
+  tx->order = 0;
 }
 
-/* Drops the call that was added last. */
-static void drop_call(lua_State *L, mwb_state *s, mw_owner owner) {
-  if (push_extra(L, s, owner, "calls") == LUA_TTABLE) {
-    lua_pushnil(L);
-    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2));
+/* A transaction of the coroutine has ended. */
+static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  if (t->newest == 0) {
+    t->hides = 0;
+    if (t->shared)
+      mwb_drop_values(L, t);
+    else
+      mwb_release_values(L, t, 0); /* transactions end in any order */
+    mwb_unlink_coroutine(L, s, t);
+  }
+  mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
+  if (mwb_has_orphans(s)) s->pending = 1;
+}
+
+/* Recorders keep the entries on the top, which were taken back when the entry
+** `at` was the last one; without memory they lose them. */
+static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
+  mwb_push(L, s, MWB_TAKEN);
+  if (lua_istable(L, taken) && !lua_isnil(L, -1)) {
+    lua_pushvalue(L, taken);
+    lua_pushinteger(L, (lua_Integer)at);
+    lua_pcall(L, 2, 1, 0);
   }
   lua_pop(L, 1);
 }
 
-/* Calls the functions in the array on the top, the last one first, and pops the
-** array; an array in the array is that of a transaction inside.  Keeps the
-** first error at `error`. */
-static void make_calls(lua_State *L, int error) {
-  int base = lua_gettop(L);
-  while (lua_gettop(L) >= base) {
-    int array = lua_gettop(L);
-    lua_Integer n = (lua_Integer)lua_rawlen(L, array);
-    luaL_checkstack(L, LUA_MINSTACK, NULL);
-    lua_rawgeti(L, array, n);
+/* take_back(number of a transaction) -> the first error of a guard, or nil:
+** takes its writes back and ends it.  Raises only if there is no memory, and
+** then the transaction is open. */
+static int take_back(lua_State *L) {
+  enum { OWNER = 1, TAKEN, ERROR, HEARD, EFFECTS, EXTRAS };
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, OWNER);
+  const mwb_transaction *tx = transaction_of(s, owner);
+  mwb_coroutine *t = tx->of;
+  uint32_t held = tx->held;
+  uint64_t at = mw_delivery_last(s->engine);
+  int newest = t->newest == owner;
+  mwb_fold heard;
+  luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
+  if (s->journal->takes)
+    mwb_push_entries(L, s, owner);
+  else
     lua_pushnil(L);
-    lua_rawseti(L, array, n);
-    if (lua_istable(L, -1)) continue;
-    if (n > 0 && lua_pcall(L, 0, 0, 0) != LUA_OK && lua_isnil(L, error))
-      lua_copy(L, -1, error);
-    lua_settop(L, (n > 0) ? array : array - 1);
+  mwb_freeze(L, t, s->engine->journal.owners[owner].mark, 0);
+  mwb_undo(L, s, owner, &heard);
+  mwb_freeze_heirs(L, s, owner);
+  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
+  mw_owner_forget(s->engine, owner);
+  if (newest && !t->shared) mwb_release_values(L, t, held);
+  leave_coroutine(L, s, t);
+  tell_taken(L, s, TAKEN, at);
+  mwb_tell_undone(L, s, &heard, EFFECTS, ERROR, NULL);
+  end_extras(L, s, EXTRAS, 0, ERROR);
+  lua_settop(L, ERROR);
+  return 1;
+}
+
+/* Before the end of a transaction: copies what effects look at, unless the
+** entries stay where they are. */
+static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
+                         mw_owner parent) {
+  const mwi_owner *o = &s->engine->journal.owners[owner];
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  if (o->below == 0 || mwi_owner_is_mingled(s->engine, owner))
+    mwb_freeze(L, t, 0, o->below == 0 && o->above == 0);
+  if (parent != 0 && mwb_coroutine_of(s, parent) != t)
+    mwb_freeze(L, mwb_coroutine_of(s, parent), 0, 0);
+}
+
+/* Pushes the effects of a transaction, and gives them to who asked for them
+** before anybody has them. */
+static void push_kept_effects(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_push_effects(L, s, owner);
+  if (push_extra(L, s, owner, "keep") == LUA_TFUNCTION) {
+    lua_pushvalue(L, -2);
+    lua_call(L, 1, 0);
+  } else {
+    lua_pop(L, 1);
+  }
+}
+
+/* commit(number of the transaction, does nobody want the effects?) -> effects
+** or true.  Raises that there is no memory; then the transaction is open. */
+static int commit(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  int handed, code;
+  if (!lua_toboolean(L, 2)) {
+    push_kept_effects(L, s, owner);
+    lua_replace(L, 2);
+  }
+  parent = mw_owner_parent(s->engine, owner);
+  below = s->engine->journal.owners[owner].below;
+  freeze_views(L, s, owner, parent);
+  handed = hand_calls(L, s, owner, parent);
+  code = mw_owner_commit(s->engine, owner, &L);
+  if (code != MW_OK) {
+    if (handed) drop_calls(L, s, parent);
+    mwb_check(L, code);
+  }
+  close_transaction(L, s, owner, below); /* at 3 */
+  leave_coroutine(L, s, t);
+  end_extras(L, s, 3, 1, 3);
+  lua_settop(L, 2);
+  return 1;
+}
+
+/* Nobody can end the transaction any more: the next call does. */
+static void lose(mwb_state *s, mw_owner owner) {
+  transaction_of(s, owner)->lost = 1;
+  mwb_wait(s);
+}
+
+/* Takes a transaction back, and pushes the first error of a guard, or nil.
+** Raises if there is no memory; then the transaction is lost. */
+static void end_by_rollback(lua_State *L, mwb_state *s, mw_owner owner) {
+  lua_pushinteger(L, (lua_Integer)owner);
+  transaction_of(s, owner)->ending = 1;
+  if (mwb_pcall(L, s, take_back, 1, 1) == LUA_OK) return;
+  transaction_of(s, owner)->ending = 0;
+  lose(s, owner);
+  lua_error(L);
+}
+
+/* Likewise; an error of a guard waits, since another goes on, or none can. */
+static void end_without_error(lua_State *L, mwb_state *s, mw_owner owner) {
+  end_by_rollback(L, s, owner);
+  if (lua_isnil(L, -1))
+    lua_pop(L, 1);
+  else
+    mwb_late_error(L, s, "guard");
+}
+
+void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
+  mw_owner owner;
+  for (owner = 1; owner < s->journal->size_transactions; owner++) {
+    const mwb_transaction *tx = transaction_of(s, owner);
+    if (tx->order != 0 && tx->lost && !tx->ending)
+      end_without_error(L, s, owner);
   }
 }
 
@@ -137,9 +312,6 @@ static void make_calls(lua_State *L, int error) {
 /* {======================================================
 ** Beginning
 ** ======================================================= */
-
-/* The options of a transaction, as MWB_PREPARE returns them. */
-enum { WHERE = 0, LABEL, START, KEEP, FINISH, N_OPTIONS };
 
 static void need_place(lua_State *L, mwb_state *s) {
   uint32_t size = s->journal->size_transactions, needed;
@@ -160,24 +332,6 @@ static void need_place(lua_State *L, mwb_state *s) {
   s->journal->size_transactions = size;
 }
 
-static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
-                       int options) {
-  static const char *const names[] = {NULL, "label", NULL, "keep", "finish"};
-  mwb_transaction *tx = transaction_of(s, owner);
-  int i;
-  tx->where = tx->where || lua_toboolean(L, options + WHERE);
-  for (i = 0; i < N_OPTIONS; i++) {
-    if (names[i] == NULL || lua_isnil(L, options + i)) continue;
-    need_extras(L, s, owner);
-    lua_pushstring(L, names[i]);
-    lua_pushvalue(L, options + i);
-    lua_rawset(L, -3);
-    lua_pop(L, 1);
-  }
-}
-
-static void forget(lua_State *L, mwb_state *s, mw_owner owner);
-
 /* Begins a transaction of the running coroutine.  All memory is taken before
 ** the transaction is open. */
 static mw_owner open_owner(lua_State *L, mwb_state *s) {
@@ -191,7 +345,7 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
     mwb_set_values(L, t);
   }
   need_place(L, s);
-  parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  parent = owner_of_caller(L, s);
   owner = mw_owner_begin(s->engine, parent, t->newest);
   if (owner == 0) mwb_check(L, MW_NOMEM);
   tx = transaction_of(s, owner);
@@ -206,263 +360,39 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   return owner;
 }
 
-/* The transaction is a scope of the running trace. */
-static void begin_scope(lua_State *L, mwb_state *s, mw_owner owner) {
-  int top = lua_gettop(L);
-  mwb_push(L, s, MWB_SCOPES);
-  lua_rawgeti(L, -1, 1);
-  if (lua_pcall(L, 0, 1, 0) == LUA_OK) {
-    need_extras(L, s, owner);
-    lua_pushliteral(L, "scope");
-    lua_pushvalue(L, -3);
-    lua_rawset(L, -3);
-  }
-  lua_settop(L, top);
-}
-
-/* begin_parts(number of the transaction, options...) */
-static int begin_parts(lua_State *L) {
+/* begin_extras(number of the transaction, extras or nil, is it traced?) */
+static int begin_extras(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1);
-  if (s->trace->sources & MWB_TRANSACTIONS) begin_scope(L, s, owner);
-  set_extras(L, s, owner, 2);
-  if (lua_isnil(L, 2 + START)) return 0;
-  lua_pushvalue(L, 2 + START);
-  lua_call(L, 0, 0);
-  return 0;
-}
-
-/* Likewise, with the options from `options` on, or without (0).  What raises
-** comes before the transaction is open, or ends it. */
-static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
-  int i, parts = options != 0 || (s->trace->sources & MWB_TRANSACTIONS) != 0;
-  mw_owner owner = open_owner(L, s);
-  if (!parts) return owner;
-  lua_pushinteger(L, (lua_Integer)owner);
-  for (i = 0; i < N_OPTIONS; i++) {
-    if (options != 0)
-      lua_pushvalue(L, options + i);
-    else
-      lua_pushnil(L);
-  }
-  if (mwb_pcall(L, s, begin_parts, 1 + N_OPTIONS, 0) == LUA_OK) return owner;
-  forget(L, s, owner);
-  lua_error(L);
-  return 0;
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** Ending
-** ======================================================= */
-
-/* Takes a transaction from its coroutine, and pushes its extras, or nil.
-**  `below` is the owner below in the journal. */
-static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
-                              mw_owner below) {
-  mwb_transaction *tx = transaction_of(s, owner);
-  if (tx->extras) {
-    push_extras(L, s, owner);
-    mwb_push_values(L, tx->of);
-    lua_pushnil(L);
-    lua_rawseti(L, -2, -(lua_Integer)owner);
-    lua_pop(L, 1);
-  } else {
-    lua_pushnil(L);
-  }
-  if (tx->of->newest == owner) tx->of->newest = below;
-  tx->order = 0;
-}
-
-/* A transaction of the coroutine has ended. */
-static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
-  if (t->newest == 0) {
-    t->hides = 0;
-    if (t->shared)
-      mwb_drop_values(L, t);
-    else
-      mwb_release_values(L, t, 0); /* transactions end in any order */
-    mwb_unlink_coroutine(L, s, t);
-  }
-  mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
-  if (mwb_has_orphans(s)) s->pending = 1;
-}
-
-/* Ends the parts of the transaction whose extras are at `extras`, with the
-** effects at `fx` or nil. */
-static void end_parts(lua_State *L, mwb_state *s, int extras, int fx) {
-  if (!lua_istable(L, extras)) return;
-  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) lua_pcall(L, 0, 1, 0);
-  lua_pop(L, 1);
-  if (mwb_raw_field(L, extras, "scope") != LUA_TNIL) {
-    mwb_push(L, s, MWB_SCOPES);
-    lua_rawgeti(L, -1, 2);
-    lua_replace(L, -2);
-    lua_insert(L, -2);
-    lua_pushboolean(L, lua_toboolean(L, fx));
-    lua_pcall(L, 2, 1, 0);
-  }
-  lua_pop(L, 1);
-}
-
-/* Ends a transaction that has written nothing. */
-static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  int top = lua_gettop(L);
-  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
-  lua_pushnil(L);
-  mw_owner_forget(s->engine, owner);
-  leave_coroutine(L, s, t);
-  end_parts(L, s, top + 1, top + 2);
-  lua_settop(L, top);
-}
-
-/* Pushes what is about to be taken back, if a recorder keeps that, or nil. */
-static void push_taken(lua_State *L, mwb_state *s, mw_owner owner) {
-  if (s->journal->takes)
-    mwb_push_entries(L, s, owner);
-  else
-    lua_pushnil(L);
-}
-
-/* Recorders keep the entries at `taken`, which were taken back when the entry
-** `at` was the last one; without memory they lose them. */
-static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
-  if (lua_isnil(L, taken)) return;
-  mwb_push(L, s, MWB_TAKEN);
-  if (!lua_isnil(L, -1)) {
-    lua_pushvalue(L, taken);
-    lua_pushinteger(L, (lua_Integer)at);
-    lua_pcall(L, 2, 1, 0);
-  }
-  lua_pop(L, 1);
-}
-
-/* Takes the writes of a transaction back and ends the transaction.  Pushes the
-** first error of a guard, or nil.  Raises only if there is no memory, and then
-** the transaction is open. */
-static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_transaction *tx = transaction_of(s, owner);
-  mwb_coroutine *t = tx->of;
-  const mwi_owner *o = &s->engine->journal.owners[owner];
-  uint32_t held = tx->held;
-  uint64_t at = mw_delivery_last(s->engine);
-  int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
-  int heard = first + 2, extras = heard + 1, fx = extras + 1;
-  mwb_fold fold;
-  if (!lua_checkstack(L, 2 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
-  push_taken(L, s, owner);
-  mwb_freeze(L, t, o->mark, 0);
-  mwb_undo(L, s, owner, &fold);
-  mwb_freeze_heirs(L, s, owner);
-  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
-  lua_pushnil(L); /* no effects */
-  mw_owner_forget(s->engine, owner);
-  if (newest && !t->shared) mwb_release_values(L, t, held);
-  leave_coroutine(L, s, t);
-  tell_taken(L, s, taken, at);
-  mwb_tell_undone(L, s, &fold, heard, first, NULL);
-  end_parts(L, s, extras, fx);
-  if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
-    make_calls(L, first);
-  lua_settop(L, first);
-  lua_replace(L, taken);
-}
-
-/* Gives the child's calls to the parent, who makes them if it is taken back.
-** Returns whether there are any. */
-static int hand_calls(lua_State *L, mwb_state *s, mw_owner owner,
-                      mw_owner parent) {
-  if (parent != 0 && push_extra(L, s, owner, "calls") == LUA_TTABLE) {
-    add_call(L, s, parent);
-    return 1;
-  }
-  if (parent != 0) lua_pop(L, 1);
-  return 0;
-}
-
-/* Before the end of a transaction: copies what effects look at, unless the
-** entries stay where they are. */
-static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
-                         mw_owner parent) {
-  const mwi_owner *o = &s->engine->journal.owners[owner];
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  if (o->below == 0 || mwi_owner_is_mingled(s->engine, owner))
-    mwb_freeze(L, t, 0, o->below == 0 && o->above == 0);
-  if (parent != 0 && mwb_coroutine_of(s, parent) != t)
-    mwb_freeze(L, mwb_coroutine_of(s, parent), 0, 0);
-}
-
-/* commit(number of the transaction, does nobody want the effects?) -> effects
-** or true.  Raises that there is no memory; then the transaction is open. */
-static int commit(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  int bare = lua_toboolean(L, 2), handed, code;
-  lua_settop(L, 1);
-  if (bare)
-    lua_pushboolean(L, 1);
-  else
-    mwb_push_effects(L, s, owner); /* at 2 */
-  if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
+  if (lua_istable(L, 2)) {
     lua_pushvalue(L, 2);
-    lua_call(L, 1, 0);
+    set_extras(L, s, owner);
+    if (mwb_raw_field(L, 2, "where") != LUA_TNIL && lua_toboolean(L, -1))
+      transaction_of(s, owner)->where = 1;
   }
-  lua_settop(L, 2);
-  parent = mw_owner_parent(s->engine, owner);
-  freeze_views(L, s, owner, parent);
-  handed = hand_calls(L, s, owner, parent);
-  below = s->engine->journal.owners[owner].below;
-  code = mw_owner_commit(s->engine, owner, &L);
-  if (code != MW_OK) {
-    if (handed) drop_call(L, s, parent);
-    mwb_check(L, code);
-  }
-  close_transaction(L, s, owner, below); /* at 3 */
-  leave_coroutine(L, s, t);
-  end_parts(L, s, 3, 2);
-  lua_settop(L, 2);
-  return 1;
+  push_lua(L, s, BEGIN);
+  need_extras(L, s, owner);
+  lua_pushvalue(L, 3);
+  lua_call(L, 2, 0);
+  return 0;
 }
 
-/* take_back(number of a transaction) -> the first error of a guard, or nil */
-static int take_back_protected(lua_State *L) {
-  take_back(L, mwb_state_of(L), (mw_owner)lua_tointeger(L, 1));
-  return 1;
-}
-
-/* Takes a transaction back, and pushes the first error of a guard, or nil.
-** Raises if there is no memory; then the transaction is lost, and the next call
-** tries again. */
-static void end_by_rollback(lua_State *L, mwb_state *s, mw_owner owner) {
+/* Begins a transaction with the extras at `extras`, or without (0).  What
+** raises comes before the transaction is open, or ends it. */
+static mw_owner open_transaction(lua_State *L, mwb_state *s, int extras) {
+  int traced = (s->trace->sources & MWB_TRANSACTIONS) != 0;
+  mw_owner owner = open_owner(L, s);
+  if (extras == 0 && !traced) return owner;
   lua_pushinteger(L, (lua_Integer)owner);
-  transaction_of(s, owner)->ending = 1;
-  if (mwb_pcall(L, s, take_back_protected, 1, 1) == LUA_OK) return;
-  transaction_of(s, owner)->ending = 0;
-  transaction_of(s, owner)->lost = 1;
-  mwb_wait(s);
-  lua_error(L);
-}
-
-/* Likewise; an error of a guard waits, since another goes on, or none can. */
-static void end_without_error(lua_State *L, mwb_state *s, mw_owner owner) {
-  end_by_rollback(L, s, owner);
-  if (lua_isnil(L, -1))
-    lua_pop(L, 1);
+  if (extras != 0)
+    lua_pushvalue(L, extras);
   else
-    mwb_late_error(L, s, "guard");
-}
-
-static int is_lost(const mwb_transaction *tx) {
-  return tx->order != 0 && tx->lost && !tx->ending;
-}
-
-void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
-  mw_owner owner;
-  for (owner = 1; owner < s->journal->size_transactions; owner++)
-    if (is_lost(transaction_of(s, owner))) end_without_error(L, s, owner);
+    lua_pushnil(L);
+  lua_pushboolean(L, traced);
+  if (mwb_pcall(L, s, begin_extras, 3, 0) == LUA_OK) return owner;
+  end_without_error(L, s, owner);
+  lua_error(L);
+  return 0;
 }
 
 /* }====================================================== */
@@ -484,13 +414,13 @@ static void hold(const mwb_state *s, handle *h, mw_owner owner) {
   h->order = transaction_of(s, owner)->order;
 }
 
-/* Replaces the options or label at `index` by what MWB_PREPARE returns. */
+/* Pushes the extras that the options or label at `index` ask for. */
 static void read_options(lua_State *L, const mwb_state *s, int index,
                          const char *name) {
-  mwb_push(L, s, MWB_PREPARE);
+  push_lua(L, s, PREPARE);
   lua_pushvalue(L, index);
   lua_pushstring(L, name);
-  if (lua_pcall(L, 2, N_OPTIONS, 0) == LUA_OK) return;
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
   if (mwb_is_memory_error(L, -1)) lua_error(L);
   luaL_where(L, 1); /* the message has no place: its place is this function */
   lua_insert(L, -2);
@@ -502,21 +432,17 @@ static void read_options(lua_State *L, const mwb_state *s, int index,
 static int begin(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h;
-  int options = 0, at;
+  int extras = 0;
   if (!lua_isnoneornil(L, 1)) {
     lua_settop(L, 1);
     read_options(L, s, 1, "begin");
-    options = 2;
+    extras = 2;
   }
   h = new_handle(L, s);
-  at = lua_gettop(L);
-  hold(s, h, open_transaction(L, s, options));
-  lua_settop(L, at);
+  lua_insert(L, 1);
+  hold(s, h, open_transaction(L, s, (extras == 0) ? 0 : extras + 1));
+  lua_settop(L, 1);
   return 1;
-}
-
-static handle *to_handle(lua_State *L, const mwb_state *s) {
-  return mwb_is_of(L, s, 1, MWB_BEGUN) ? (handle *)lua_touserdata(L, 1) : NULL;
 }
 
 static handle *check_handle(lua_State *L, const mwb_state *s,
@@ -524,7 +450,7 @@ static handle *check_handle(lua_State *L, const mwb_state *s,
   return (handle *)mwb_check_self(L, s, name, MWB_BEGUN, "transaction");
 }
 
-/* Likewise, of a method that ends the transaction. */
+/* Likewise, for a method that ends the transaction. */
 static handle *self(lua_State *L, const mwb_state *s, const char *name) {
   handle *h = check_handle(L, s, name);
   if (h->ended)
@@ -565,29 +491,18 @@ static int commit_method(lua_State *L) {
   return 1;
 }
 
-/* Takes the writes of the handle's transaction back, and pushes the first error
-** of a guard, or nil. */
-static void end_handle(lua_State *L, mwb_state *s, handle *h) {
-  h->ended = 1; /* for the guards that are told */
-  end_by_rollback(L, s, h->owner);
-}
-
 /* rollback(transaction) -> effects */
 static int rollback_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h = self(L, s, "rollback");
   lua_settop(L, 1);
   if (is_gone(L, s, h)) return 2;
-  mwb_push_effects(L, s, h->owner);
-  if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
-    lua_pushvalue(L, 2);
-    lua_call(L, 1, 0);
-  }
-  lua_settop(L, 2);
-  end_handle(L, s, h);
+  push_kept_effects(L, s, h->owner);
+  h->ended = 1; /* for the guards that are told */
+  end_by_rollback(L, s, h->owner);
   mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
-  if (!lua_isnil(L, -1)) return lua_error(L);
-  lua_pop(L, 1);
+  if (!lua_isnil(L, 3)) return lua_error(L);
+  lua_settop(L, 2);
   return 1;
 }
 
@@ -598,28 +513,22 @@ static int is_open_method(lua_State *L) {
   return 1;
 }
 
-/* Nobody can end the transaction any more: its handle is lost, or a finaliser
-** closes it in the middle of the library. */
-static void lose(mwb_state *s, const handle *h) {
-  if (!is_open(s, h->owner, h->order)) return;
-  transaction_of(s, h->owner)->lost = 1;
-  mwb_wait(s);
-}
-
 /* __gc */
 static int collected(lua_State *L) {
-  lose(mwb_state_of(L), (const handle *)lua_touserdata(L, 1));
+  mwb_state *s = mwb_state_of(L);
+  const handle *h = (const handle *)lua_touserdata(L, 1);
+  if (is_open(s, h->owner, h->order)) lose(s, h->owner);
   return 0;
 }
 
 /* __close(transaction, error): that error goes on, not the error of a guard. */
 static int close_meta(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  handle *h = to_handle(L, s);
   int failed = !lua_isnoneornil(L, 2);
-  if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
+  handle *h = check_handle(L, s, "close");
+  if (!is_open(s, h->owner, h->order)) return 0;
   if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
-    lose(s, h);
+    lose(s, h->owner);
     return 0;
   }
   h->ended = 1;
@@ -662,8 +571,7 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   if (s->engine == NULL) return luaL_error(L, "moonwatch is closed");
   if (status != LUA_OK && status != LUA_YIELD) return fail(L, s);
   if (!lua_checkstack(L, LUA_MINSTACK)) {
-    transaction_of(s, owner)->lost = 1;
-    mwb_wait(s);
+    lose(s, owner);
     return luaL_error(L, "stack overflow (too many results)");
   }
   if (call_commit(L, s, owner, lua_toboolean(L, BARE)) != LUA_OK)
@@ -674,23 +582,10 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - NAME + 1;
 }
 
-/* Pushes the options of a run that has a label, which is for readers.  Returns
-** where they are, or 0. */
-static int push_label_option(lua_State *L, const mwb_state *s) {
-  int options = lua_gettop(L) + 1;
-  if (!mwi_is_read(&s->engine->reader) || lua_type(L, NAME) != LUA_TSTRING)
-    return 0;
-  luaL_checkstack(L, N_OPTIONS + LUA_MINSTACK, "too many arguments");
-  lua_settop(L, options + N_OPTIONS - 1);
-  lua_pushvalue(L, NAME);
-  lua_replace(L, options + LABEL);
-  return options;
-}
-
-/* Runs the function at FUNCTION in a transaction with the options from
-** `options` on, which are the top, or 0.  In a coroutine that can yield, Lua
-** closes the handle if the coroutine is closed. */
-static int run(lua_State *L, mwb_state *s, int options, int bare) {
+/* Runs the function at FUNCTION in a transaction with the extras at `extras`,
+** which are the top, or 0; a label is for readers.  In a coroutine that can
+** yield, Lua closes the handle if the coroutine is closed. */
+static int run(lua_State *L, mwb_state *s, int extras, int bare) {
   handle *h = NULL;
   mw_owner owner;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -698,9 +593,14 @@ static int run(lua_State *L, mwb_state *s, int options, int bare) {
     h = new_handle(L, s);
     lua_replace(L, CLOSER);
   }
-  if (options == 0) options = push_label_option(L, s);
-  owner = open_transaction(L, s, options);
-  if (options != 0) lua_settop(L, options - 1);
+  if (extras == 0 && mwb_is_read(s) && lua_type(L, NAME) == LUA_TSTRING) {
+    lua_createtable(L, 0, 1);
+    extras = lua_gettop(L);
+    lua_pushvalue(L, NAME);
+    lua_setfield(L, extras, "label");
+  }
+  owner = open_transaction(L, s, extras);
+  if (extras != 0) lua_pop(L, 1);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_replace(L, NUMBER);
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
@@ -721,21 +621,20 @@ static int run(lua_State *L, mwb_state *s, int options, int bare) {
 ** the function; or false, error */
 static int transaction(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  int options = 0, n = lua_gettop(L), arg = 1;
+  int n = lua_gettop(L), arg = 1;
   if (n > 0 && (lua_istable(L, 1) || lua_type(L, 1) == LUA_TSTRING)) arg = 2;
   if (!lua_isfunction(L, arg)) {
     lua_settop(L, 2);
     return mwb_bad_argument(L, "transaction", arg, arg, "function");
   }
-  luaL_checkstack(L, FUNCTION + N_OPTIONS, "too many arguments");
+  luaL_checkstack(L, FUNCTION, "too many arguments");
   if (arg == 2) {
     read_options(L, s, 1, "transaction");
     lua_remove(L, 1);
   }
   lua_settop(L, lua_gettop(L) + NAME);
   lua_rotate(L, 1, NAME);
-  if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
-  return run(L, s, options, 0);
+  return run(L, s, (arg == 2) ? lua_gettop(L) : 0, 0);
 }
 
 static int run_marked(lua_State *L, int bare) {
@@ -777,27 +676,14 @@ void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner) {
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
 }
 
-/* on_rollback(f) -> whether there is a transaction, which calls `f` if it, or
-** one around it, is taken back */
-static int on_rollback(lua_State *L) {
+/* extras() -> those of the transaction that owns a write now; nil if none
+** does */
+static int extras_of_caller(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_owner owner = owner_of_caller(L, s);
-  lua_settop(L, 1);
-  if (owner != 0) add_call(L, s, owner);
-  lua_pushboolean(L, owner != 0);
+  if (owner == 0) return 0;
+  need_extras(L, s, owner);
   return 1;
-}
-
-/* on_end(f): the transaction that owns a write now, which has no such function,
-** calls `f` when it ends, where no debug hook raises. */
-static int on_end(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  lua_settop(L, 1);
-  need_extras(L, s, mwb_owner_of(L, s));
-  lua_pushliteral(L, "finish");
-  lua_pushvalue(L, 1);
-  lua_rawset(L, -3);
-  return 0;
 }
 
 /* catch_up(): does what waits for the next call of the library, for a method
@@ -814,18 +700,10 @@ static int in_transaction(lua_State *L) {
   return 1;
 }
 
-/* prepare(f, begin, end): sets the functions that read options, and that trace
-** a transaction */
+/* prepare(functions): sets those that PREPARE, BEGIN and FINISH stand for */
 static int prepare(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  lua_createtable(L, 2, 0);
-  lua_pushvalue(L, 2);
-  lua_rawseti(L, -2, 1);
-  lua_pushvalue(L, 3);
-  lua_rawseti(L, -2, 2);
-  mwb_keep(L, s, MWB_SCOPES);
   lua_settop(L, 1);
-  mwb_keep(L, s, MWB_PREPARE);
+  mwb_keep(L, mwb_state_of(L), MWB_PREPARE);
   return 0;
 }
 
@@ -842,17 +720,12 @@ void mwb_close_transactions(mwb_state *s) {
 }
 
 void mwb_open_transaction(lua_State *L) {
-  static const luaL_Reg functions[] = {{"begin", begin},
-                                       {"transaction", transaction},
-                                       {"run", run_function},
-                                       {"run_bare", run_bare},
-                                       {"is_in_run", is_in_run},
-                                       {"on_rollback", on_rollback},
-                                       {"on_end", on_end},
-                                       {"catch_up", catch_up},
-                                       {"in_transaction", in_transaction},
-                                       {"prepare", prepare},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"begin", begin},         {"transaction", transaction},
+      {"run", run_function},    {"run_bare", run_bare},
+      {"is_in_run", is_in_run}, {"extras", extras_of_caller},
+      {"catch_up", catch_up},   {"in_transaction", in_transaction},
+      {"prepare", prepare},     {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},
                                      {"rollback", rollback_method},
                                      {"is_open", is_open_method},
