@@ -70,7 +70,7 @@ end
 function snapshot.hash(root)
   check.argument(type(root) == "table", 1, "hash", "table", root)
   policy.current()
-  local hash, way = private.hash(root, describe, nil, named.all())
+  local hash, way = private.snapshot(root, describe, nil, named.all(), true)
   if not hash then return nil, where_of(way) end
   return hash
 end
@@ -129,49 +129,49 @@ local function kind_of(object)
   return named.name(named.of(object, metatable(object)))
 end
 
--- Adds the writes of fields that hold something else.
-local function add_changes(writes, changes)
-  for i = 1, #changes, 3 do
-    writes[#writes + 1] = {
-      object = changes[i], key = changes[i + 1], new = changes[i + 2],
-      kind = "update",
-    }
-  end
-end
-
--- Returns the keys of a table's fields that are not wanted, in an order that
--- all programs have; objects come last.
-local function unwanted(contents, wanted)
-  local more, keys = {}, {}
-  for key, value in next, contents do
-    if not wanted[key] then
-      if path.is_key(key) then
-        more[key] = value
-      else
-        keys[#keys + 1] = key
-      end
+-- Returns the keys in an order that all programs have; objects come last.
+local function ordered(keys)
+  local plain, objects = {}, {}
+  for key in next, keys do
+    if path.is_key(key) then
+      plain[key] = true
+    else
+      objects[#objects + 1] = key
     end
   end
-  return table.move(keys, 1, #keys, #path.sorted_keys(more) + 1,
-    path.sorted_keys(more))
+  local list = path.sorted_keys(plain)
+  return table.move(objects, 1, #objects, #list + 1, list)
 end
 
--- Adds the writes that take away fields, but for those that are no state: the
--- last element of a list first.
-local function add_deletes(writes, gone, is_state)
-  for i = 1, #gone, 2 do
-    local object, contents = gone[i], raw(gone[i])
-    local keys, ignored = unwanted(contents, gone[i + 1]),
-      policy.ignored(object)
+-- Adds the writes of fields that hold something else, and then those that take
+-- away fields, but for those that are no state: the last element of a list
+-- first.  `differs` has live tables, and what they are to hold.
+local function add_changes(writes, differs, is_state)
+  local deletes = {}
+  for i = 1, #differs, 2 do
+    local object, wanted = differs[i], differs[i + 1]
+    local contents, ignored = raw(object), policy.ignored(object) or {}
+    local changed, gone = {}, {}
+    for key, value in next, wanted do
+      if not same(value, rawget(contents, key)) then changed[key] = true end
+    end
+    for key, value in next, contents do
+      if wanted[key] == nil and not ignored[key] and
+        is_state(object, key, value) then
+        gone[key] = true
+      end
+    end
+    for _, key in ipairs(ordered(changed)) do
+      writes[#writes + 1] =
+        { object = object, key = key, new = wanted[key], kind = "update" }
+    end
+    local keys = ordered(gone)
     for n = #keys, 1, -1 do
-      local key = keys[n]
-      if not (ignored and ignored[key]) and
-        is_state(object, key, rawget(contents, key)) then
-        writes[#writes + 1] =
-          { object = object, key = key, kind = "delete" }
-      end
+      deletes[#deletes + 1] =
+        { object = object, key = keys[n], kind = "delete" }
     end
   end
+  table.move(deletes, 1, #deletes, #writes + 1, writes)
 end
 
 -- Tells whether the state that the bytes have of a userdata is the one that it
@@ -221,43 +221,47 @@ local function tables_of(state, held)
   return tables
 end
 
--- Adds the writes that give live userdata their states.  A state that is there
--- already stays, unless a new state has a table in common with it.
+-- Fills new userdata, and adds the writes that give live ones their states.  A
+-- state that is there already stays, unless another one that is given has a
+-- table in common with it.
 local function add_states(writes, userdata, states, held, stays)
-  local pairs, new, keeps = {}, {}, {}
-  for i = #userdata, 1, -1 do -- a state may contain userdata
-    local object = userdata[i]
+  local pairs, given, keeps = {}, {}, {}
+  local is_live = next(stays) ~= nil
+  local function give(object)
     local state = states[object]
-    if not stays[object] then
-      fill(object, state)
-    elseif is_same_state(state, policy.states.snapshot(object), held,
-      pairs) then
-      keeps[#keeps + 1] = object
-    else
+    if stays[object] then
       writes[#writes + 1] =
         { object = object, key = "restore", new = state, kind = "call" }
+    else
+      fill(object, state)
     end
-    if keeps[#keeps] ~= object then
-      for _, t in ipairs(tables_of(state, held)) do new[t] = true end
+    for _, t in ipairs(is_live and tables_of(state, held) or {}) do
+      given[t] = true
     end
   end
-  if next(new) == nil then return end
-  local is_more
-  repeat
-    is_more = false
-    for i = #keeps, 1, -1 do
-      local state = states[keeps[i]]
-      local tables, shares = tables_of(state, held), false
-      for _, t in ipairs(tables) do shares = shares or new[t] end
-      if shares then
-        writes[#writes + 1] =
-          { object = keeps[i], key = "restore", new = state, kind = "call" }
-        for _, t in ipairs(tables) do new[t] = true end
-        table.remove(keeps, i)
-        is_more = true
-      end
+  local function shares(object)
+    for _, t in ipairs(tables_of(states[object], held)) do
+      if given[t] then return true end
     end
-  until not is_more
+  end
+  for i = #userdata, 1, -1 do -- a state may contain userdata
+    local object = userdata[i]
+    if stays[object] and is_same_state(states[object],
+      policy.states.snapshot(object), held, pairs) then
+      keeps[#keeps + 1] = object
+    else
+      give(object)
+    end
+  end
+  local i = #keeps
+  while i > 0 and next(given) ~= nil do
+    if shares(keeps[i]) then
+      give(table.remove(keeps, i))
+      i = #keeps
+    else
+      i = i - 1
+    end
+  end
 end
 
 -- Returns a function that tells whether a field is part of the state.
@@ -278,27 +282,14 @@ local function mark_all(marks)
   end
 end
 
-local function restore_into(root, bytes)
-  local userdata, states, held, changes, gone, marks, stays, classes =
-    private.restore(bytes, make, class_of, nil, root, kind_of)
-  if userdata == nil then return nil, "bad snapshot: " .. states end
-  if not userdata then return nil, "the root is of another kind" end
-  local writes = {}
-  local ok, err = pcall(add_states, writes, userdata, states, held, stays)
-  if not ok then
-    if getmetatable(err) ~= Refusal then error(err, 0) end
-    return nil, "bad snapshot: " .. err[1]
-  end
-  add_changes(writes, changes)
-  add_deletes(writes, gone, state_rule(root, classes))
-  if not writes[1] and not marks[1] then return root end
+local function write_all(writes, marks)
+  if not writes[1] and not marks[1] then return true end
   local fx, problem = recorded.write(function()
     mark_all(marks)
     return writes
   end, true)
-  if not fx then return nil, problem end
-  recorded.raise(problem)
-  return root
+  if fx then recorded.raise(problem) end
+  return fx ~= nil, problem
 end
 
 -- }======================================================
@@ -315,9 +306,19 @@ function snapshot.restore(bytes, opts)
   check.that(type(opts) ~= "number", 2, "restore", SECOND)
   opts = check.options(opts, INTO, 2, "restore", "option")
   policy.current()
-  if opts.into then return restore_into(opts.into, bytes) end
-  local root, message = private.restore(bytes, make, class_of, fill)
-  if root == nil then return nil, "bad snapshot: " .. message end
+  local root, userdata, states, held, stays, differs, marks, classes =
+    private.restore(bytes, make, class_of, opts.into, kind_of)
+  if root == nil then return nil, "bad snapshot: " .. userdata end
+  if not root then return nil, "the root is of another kind" end
+  local writes = {}
+  local ok, err = pcall(add_states, writes, userdata, states, held, stays)
+  if not ok then
+    if getmetatable(err) ~= Refusal then error(err, 0) end
+    return nil, "bad snapshot: " .. err[1]
+  end
+  add_changes(writes, differs, state_rule(root, classes))
+  local done, problem = write_all(writes, marks)
+  if not done then return nil, problem end
   return root
 end
 

@@ -5,7 +5,20 @@
 local mw = require "moonwatch"
 local picture = require "spec.support.picture"
 
-local checksum = require "moonwatch.core".private.checksum
+local REMAINDERS = {}
+for i = 0, 255 do
+  local rest = i
+  for _ = 1, 8 do rest = rest >> 1 ~ (rest & 1) * 0xEDB88320 end
+  REMAINDERS[i] = rest
+end
+
+local function checksum(bytes)
+  local sum = 0xFFFFFFFF
+  for i = 1, #bytes do
+    sum = sum >> 8 ~ REMAINDERS[(sum ~ bytes:byte(i)) & 255]
+  end
+  return sum ~ 0xFFFFFFFF
+end
 
 local function world()
   return {
@@ -13,12 +26,8 @@ local function world()
   }
 end
 
-local function with_header(body)
-  return string.pack("<c3 B I4 I4", "MWE", 2, #body, checksum(body)) .. body
-end
-
 -- The body of a snapshot, which begins with the number of objects.
-local function with_snapshot_header(rest)
+local function with_header(rest)
   local body = rest:sub(2)
   rest = string.pack("<I8 I4", #body, rest:byte() or 0) .. body
   return string.pack("<c3 B I4", "MWS", 1, checksum(rest)) .. rest
@@ -31,11 +40,12 @@ local function restore(root, bytes)
 end
 
 --- The first byte of the input says what the rest is, and whether it needs a
--- header: 1, bytes of effects; 2, the body of a snapshot; 3, a snapshot.
+-- header: 1, the body of effects; 2, that of a snapshot; 3, a snapshot; else
+-- bytes of effects.
 return function(input)
   local bytes, kind, call = input:sub(2), input:byte(), mw.patch_bytes
-  if kind == 1 then bytes = with_header(bytes) end
-  if kind == 2 then bytes = with_snapshot_header(bytes) end
+  if kind == 1 or kind == 2 then bytes = with_header(bytes) end
+  if kind == 1 then bytes = "MWE\3" .. bytes end
   if kind == 2 or kind == 3 then call = restore end
   local root = world()
   local before = picture(root)

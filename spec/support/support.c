@@ -4,6 +4,7 @@
 **
 ** support.warnings() -> array of the warnings since the last call.
 ** support.userdata(metatable) -> a new userdata.
+** support.checksum(bytes) -> their CRC-32.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -40,6 +41,17 @@ static int take(lua_State *L) {
   return 1;
 }
 
+static int checksum(lua_State *L) {
+  size_t len;
+  const unsigned char *p = (const unsigned char *)lua_tolstring(L, 1, &len);
+  uint32_t sum = UINT32_MAX, k;
+  for (; len > 0; len--)
+    for (sum ^= *p++, k = 0; k < 8; k++)
+      sum = (sum >> 1) ^ ((sum & 1) ? UINT32_C(0xEDB88320) : 0);
+  lua_pushinteger(L, ~sum);
+  return 1;
+}
+
 static int userdata(lua_State *L) {
   lua_newuserdatauv(L, 1, 1);
   lua_pushvalue(L, 1);
@@ -60,6 +72,8 @@ LUAMOD_API int luaopen_support(lua_State *L) {
   lua_newtable(L);
   lua_pushcfunction(L, userdata);
   lua_setfield(L, -2, "userdata");
+  lua_pushcfunction(L, checksum);
+  lua_setfield(L, -2, "checksum");
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) != LUA_TUSERDATA) {
     warnings *w = (warnings *)lua_newuserdatauv(L, sizeof(warnings), 0);
     w->len = 0;

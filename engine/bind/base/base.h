@@ -65,7 +65,7 @@ struct mwb_base_state {
   each(coroutines) each(deaths) each(later) each(entries) each(effects) \
   each(fold) each(replay) each(transaction) each(interception) each(reads) \
   each(userdata) each(state) each(tree) each(hierarchy) each(apply) \
-  each(bytes) each(snapshots) each(restores) each(timers) each(tracing) \
+  each(snapshots) each(restores) each(timers) each(tracing) \
   each(trace_file) each(memo) each(readers) each(writers) \
   each(feeds)
 /* clang-format on */

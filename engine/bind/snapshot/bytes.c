@@ -17,10 +17,6 @@
 **     9, a value 5 or 6     the class of this name
 **     16 to 255             the integers 0 to 239
 **
-** Snapshots (snapshot.c) have all of these.  Effects (effects/bytes.lua) number
-** no strings, and have neither classes nor small integers: in them, 6 and 7 are
-** what 7 and 8 are here.
-**
 ** Bytes that are read come from anywhere: nothing is believed that they say of
 ** lengths, and what is wrong is raised, as an array with a message.
 */
@@ -80,46 +76,32 @@ void mwb_put_count(mwb_output *o, uint64_t n) {
   o->n = (size_t)(to - o->bytes);
 }
 
-/* Puts a tag, as it is where strings are numbered. */
-static void put_tag(mwb_output *o, int tag) {
-  mwb_put_byte(o, tag - (tag > MWB_TAG_KNOWN && o->strings == 0));
-}
-
-/* Puts the string with the number that it has, or has from now on.  Returns
-** whether it had one. */
-static int put_known(mwb_output *o, int index) {
+void mwb_put_string(mwb_output *o, int index) {
   lua_State *L = o->L;
-  int known;
+  size_t len;
+  const char *s = lua_tolstring(L, index, &len);
   lua_pushvalue(L, index);
-  known = lua_rawget(L, o->strings) == LUA_TNUMBER;
-  if (known) {
-    put_tag(o, MWB_TAG_KNOWN);
+  if (lua_rawget(L, o->strings) == LUA_TNUMBER) {
+    mwb_put_byte(o, MWB_TAG_KNOWN);
     mwb_put_count(o, (uint64_t)lua_tointeger(L, -1));
   } else {
     lua_pushvalue(L, index);
     lua_pushinteger(L, o->known++);
     lua_rawset(L, o->strings);
+    mwb_put_byte(o, MWB_TAG_STRING);
+    mwb_put_count(o, len);
+    memcpy(mwb_need_bytes(o, len), s, len);
+    o->n += len;
   }
   lua_pop(L, 1);
-  return known;
-}
-
-void mwb_put_string(mwb_output *o, int index) {
-  size_t len;
-  const char *s = lua_tolstring(o->L, index, &len);
-  if (o->strings != 0 && put_known(o, index)) return;
-  put_tag(o, MWB_TAG_STRING);
-  mwb_put_count(o, len);
-  memcpy(mwb_need_bytes(o, len), s, len);
-  o->n += len;
 }
 
 static void put_integer(mwb_output *o, lua_Integer i) {
-  if (i >= 0 && i < 256 - MWB_TAG_SMALL && o->strings != 0) {
-    put_tag(o, MWB_TAG_SMALL + (int)i);
+  if (i >= 0 && i < 256 - MWB_TAG_SMALL) {
+    mwb_put_byte(o, MWB_TAG_SMALL + (int)i);
     return;
   }
-  put_tag(o, MWB_TAG_INTEGER);
+  mwb_put_byte(o, MWB_TAG_INTEGER);
   mwb_put_count(o, ((uint64_t)i << 1) ^ (i < 0 ? UINT64_MAX : 0));
 }
 
@@ -128,24 +110,19 @@ static void put_float(mwb_output *o, lua_Number f) {
   double d = (double)f;
   memcpy(&bits, &d, sizeof(bits));
   if (f != f) bits = UINT64_C(0x7FF8) << 48; /* one NaN */
-  put_tag(o, MWB_TAG_FLOAT);
+  mwb_put_byte(o, MWB_TAG_FLOAT);
   mwb_put_fixed(mwb_need_bytes(o, 8), bits, 8);
   o->n += 8;
-}
-
-void mwb_put_object(mwb_output *o, uint64_t n) {
-  put_tag(o, MWB_TAG_OBJECT);
-  mwb_put_count(o, n);
 }
 
 int mwb_put_value(mwb_output *o, int index) {
   lua_State *L = o->L;
   switch (lua_type(L, index)) {
     case LUA_TNIL:
-      put_tag(o, MWB_TAG_NIL);
+      mwb_put_byte(o, MWB_TAG_NIL);
       return 1;
     case LUA_TBOOLEAN:
-      put_tag(o, lua_toboolean(L, index) ? MWB_TAG_TRUE : MWB_TAG_FALSE);
+      mwb_put_byte(o, lua_toboolean(L, index) ? MWB_TAG_TRUE : MWB_TAG_FALSE);
       return 1;
     case LUA_TNUMBER:
       if (lua_isinteger(L, index))
@@ -158,7 +135,7 @@ int mwb_put_value(mwb_output *o, int index) {
       return 1;
     case LUA_TLIGHTUSERDATA:
       if (lua_touserdata(L, index) != NULL) return 0;
-      put_tag(o, MWB_TAG_NULL);
+      mwb_put_byte(o, MWB_TAG_NULL);
       return 1;
     default:
       return 0;
@@ -179,15 +156,26 @@ void mwb_fail(lua_State *L, const char *message) {
 }
 
 uint64_t mwb_get_long_count(mwb_input *in) {
+  const unsigned char *at = in->at;
   uint64_t n = 0;
-  int shift, byte;
-  for (shift = 0; shift < 64; shift += 7) {
-    byte = mwb_get_byte(in);
-    n |= (uint64_t)(byte & 127) << shift;
-    if (byte < 128) return n;
+  int shift;
+  for (shift = 0; at < in->end && shift < 64; shift += 7, at++) {
+    n |= (uint64_t)(*at & 127) << shift;
+    if (*at < 128) {
+      in->at = at + 1;
+      return n;
+    }
   }
-  mwb_fail(in->L, "a number is too long");
+  mwb_fail(in->L, (at == in->end) ? "the bytes end too early"
+                                  : "a number is too long");
   return 0;
+}
+
+uint64_t mwb_get_length(mwb_input *in, unsigned size) {
+  uint64_t n = mwb_get_count(in);
+  if (n > (uint64_t)(in->end - in->at) / size)
+    mwb_fail(in->L, "the bytes end too early");
+  return n;
 }
 
 static lua_Number get_float(mwb_input *in) {
@@ -201,7 +189,7 @@ static lua_Number get_float(mwb_input *in) {
 }
 
 /* Reads what comes behind the tag of a string. */
-static void get_string(mwb_input *in, int tag, mwb_item *item) {
+static inline void get_string(mwb_input *in, int tag, mwb_item *item) {
   item->bytes = NULL;
   if (tag == MWB_TAG_STRING) {
     item->len = (size_t)mwb_get_length(in, 1);
@@ -214,20 +202,24 @@ static void get_string(mwb_input *in, int tag, mwb_item *item) {
   }
 }
 
-/* Reads what comes behind other tags than that of an integer. */
-static void get_other(mwb_input *in, mwb_item *item) {
-  switch (item->tag) {
+void mwb_get_other(mwb_input *in, mwb_item *item, int tag) {
+  item->tag = tag;
+  switch (tag) {
     case MWB_TAG_NIL:
     case MWB_TAG_FALSE:
     case MWB_TAG_TRUE:
     case MWB_TAG_NULL:
+      break;
+    case MWB_TAG_INTEGER:
+      item->n = mwb_get_count(in);
+      item->i = (lua_Integer)((item->n >> 1) ^ (0 - (item->n & 1)));
       break;
     case MWB_TAG_FLOAT:
       item->f = get_float(in);
       break;
     case MWB_TAG_STRING:
     case MWB_TAG_KNOWN:
-      get_string(in, item->tag, item);
+      get_string(in, tag, item);
       item->tag = MWB_TAG_STRING;
       break;
     case MWB_TAG_OBJECT:
@@ -241,159 +233,4 @@ static void get_other(mwb_input *in, mwb_item *item) {
   }
 }
 
-void mwb_get_long_item(mwb_input *in, mwb_item *item) {
-  item->tag = mwb_get_byte(in);
-  if (item->tag == MWB_TAG_INTEGER) {
-    item->n = mwb_get_count(in);
-    item->i = (lua_Integer)((item->n >> 1) ^ (0 - (item->n & 1)));
-    return;
-  }
-  if (!in->numbers_strings && item->tag >= MWB_TAG_KNOWN) {
-    if (item->tag >= MWB_TAG_NULL)
-      mwb_fail(in->L, "a value has an unknown kind");
-    item->tag++;
-  }
-  get_other(in, item);
-}
-
-void mwb_get_key(mwb_input *in, mwb_item *item) {
-  mwb_get_item(in, item);
-  switch (item->tag) {
-    case MWB_TAG_NIL:
-    case MWB_TAG_OBJECT:
-    case MWB_TAG_NULL:
-    case MWB_TAG_CLASS:
-      mwb_fail(in->L, "a key is none");
-      break;
-    case MWB_TAG_FLOAT:
-      if (item->f != item->f) mwb_fail(in->L, "a key is none");
-  }
-}
-
-int mwb_push_other(lua_State *L, const mwb_item *item) {
-  switch (item->tag) {
-    case MWB_TAG_NIL:
-      lua_pushnil(L);
-      return 1;
-    case MWB_TAG_FALSE:
-    case MWB_TAG_TRUE:
-      lua_pushboolean(L, item->tag == MWB_TAG_TRUE);
-      return 1;
-    case MWB_TAG_FLOAT:
-      lua_pushnumber(L, item->f);
-      return 1;
-    case MWB_TAG_NULL:
-      lua_pushlightuserdata(L, NULL);
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 /* }====================================================== */
-
-/* {======================================================
-** For the bytes of effects
-** ======================================================= */
-
-/* checksum(string) -> its CRC-32 */
-static int checksum(lua_State *L) {
-  size_t len;
-  const char *bytes = luaL_checklstring(L, 1, &len);
-  lua_pushinteger(L, mwb_checksum((const unsigned char *)bytes, len));
-  return 1;
-}
-
-/* Begins a piece of bytes, in a block on the top. */
-static void begin_output(lua_State *L, mwb_output *o) {
-  memset(o, 0, sizeof(*o));
-  o->L = L;
-  o->size = 32;
-  o->bytes = (unsigned char *)lua_newuserdatauv(L, o->size, 0);
-  o->block = lua_gettop(L);
-}
-
-static int push_output(const mwb_output *o) {
-  lua_pushlstring(o->L, (const char *)o->bytes, o->n);
-  return 1;
-}
-
-/* count_bytes(n) -> the bytes of a count */
-static int count_bytes(lua_State *L) {
-  mwb_output o;
-  lua_settop(L, 1);
-  begin_output(L, &o);
-  mwb_put_count(&o, (uint64_t)luaL_checkinteger(L, 1));
-  return push_output(&o);
-}
-
-/* value_bytes(value, numbers) -> the bytes of a value; `numbers` has those of
-** objects */
-static int value_bytes(lua_State *L) {
-  mwb_output o;
-  lua_settop(L, 2);
-  begin_output(L, &o);
-  if (!mwb_put_value(&o, 1)) {
-    lua_pushvalue(L, 1);
-    if (lua_rawget(L, 2) != LUA_TNUMBER)
-      mwb_fail(L,
-               lua_pushfstring(L, "a %s cannot be sent", luaL_typename(L, 1)));
-    mwb_put_object(&o, (uint64_t)lua_tointeger(L, -1));
-  }
-  return push_output(&o);
-}
-
-/* Begins to read a string at an argument, from a position on. */
-static void begin_input(lua_State *L, mwb_input *in) {
-  size_t len;
-  const char *bytes = luaL_checklstring(L, 1, &len);
-  memset(in, 0, sizeof(*in));
-  in->L = L;
-  in->at = (const unsigned char *)bytes + luaL_checkinteger(L, 2) - 1;
-  in->end = (const unsigned char *)bytes + len;
-}
-
-/* Pushes the position after what has been read. */
-static int push_position(const mwb_input *in) {
-  const unsigned char *bytes = (const unsigned char *)lua_tostring(in->L, 1);
-  lua_pushinteger(in->L, in->at - bytes + 1);
-  return 2;
-}
-
-/* read_count(bytes, i[, size]) -> a count, and the position after it; with
-** `size`, the length of a list whose elements have so many bytes at least */
-static int read_count(lua_State *L) {
-  mwb_input in;
-  lua_Integer size = luaL_optinteger(L, 3, 0);
-  uint64_t n;
-  begin_input(L, &in);
-  n = (size > 0) ? mwb_get_length(&in, (unsigned)size) : mwb_get_count(&in);
-  lua_pushinteger(L, (lua_Integer)n);
-  return push_position(&in);
-}
-
-/* read_value(bytes, i, objects) -> a value, and the position after it;
-** `objects` has those with numbers */
-static int read_value(lua_State *L) {
-  mwb_input in;
-  mwb_item item;
-  lua_settop(L, 3);
-  begin_input(L, &in);
-  mwb_get_item(&in, &item);
-  if (item.tag == MWB_TAG_STRING)
-    lua_pushlstring(L, item.bytes, item.len);
-  else if (!mwb_push_item(L, &item) &&
-           lua_rawgeti(L, 3, (lua_Integer)item.n) == LUA_TNIL)
-    mwb_fail(L, "there is no such object");
-  return push_position(&in);
-}
-
-/* }====================================================== */
-
-void mwb_open_bytes(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"checksum", checksum},       {"count_bytes", count_bytes},
-      {"value_bytes", value_bytes}, {"read_count", read_count},
-      {"read_value", read_value},   {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}

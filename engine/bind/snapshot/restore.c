@@ -2,19 +2,20 @@
 ** restore.c - objects from the bytes of a snapshot.
 ** SPDX-License-Identifier: MIT
 **
-** The bytes come from anywhere.  They are read twice: first all is looked at,
-** and nothing but strings is made; then the objects are made, with room for
-** their fields, and filled.  A count is not believed unless so many bytes are
-** left, so the memory that is taken is a fixed multiple of the length.  Nothing
-** recurs.
+** The bytes come from anywhere.  They are read twice, by one walk: first all is
+** looked at, and nothing but strings is made; then the objects are made, with
+** room for their fields, and filled.  A count is not believed unless so many
+** bytes are left, so the memory that is taken is a fixed multiple of the
+** length.  Nothing recurs.
 **
-** Into a live root: a second look finds the live object that stays in the place
-** of each object, which is under the same key of a live object and of the same
-** kind.  The bytes have the fields in the order of the objects' shortest paths,
-** so the first field that leads to an object decides.  An object in the state
-** of a userdata may come before the field that leads to it; then the look is
-** taken once more.  The filling then fills new objects alone; of a live one it
-** notes in lists what differs, and changes nothing.
+** Into a live root: before objects are made, the live object that stays in the
+** place of each is found, which is under the same key of a live object and of
+** the same kind.  The bytes have the fields in the order of the objects'
+** shortest paths, so the first field that leads to an object decides, and the
+** objects are gone through in the order of their numbers; but one in the state
+** of a userdata may come before the object whose field leads to it: then once
+** more.  For each live table another one is filled, with what the live table is
+** to hold, and they are compared: nothing live changes here.
 */
 #include "../base/base.h"
 
@@ -49,34 +50,34 @@ static int json_set_mark(lua_State *L) {
 /* The stack of `read`.  The first are the arguments. */
 enum {
   BYTES = 1,
-  MAKE,    /* (name, is userdata) -> object */
-  NAMED,   /* (name) -> class */
-  FILL,    /* (userdata, state) */
-  INTO,    /* the live root, or nil, */
-  KIND,    /* and (object) -> name of its class */
-  PLACES,  /* the block of places */
-  OBJECTS, /* number -> object */
-  STRINGS, /* number -> string */
-  STATES,  /* number -> state of a userdata */
-  CLASSES, /* those below the live root: see state.h */
-  STAYS,   /* live object that stays -> true */
-  CHANGES, /* object, key, value, ... that differ */
-  WANTED, /* number of a live object that may have more fields -> set of keys */
-  GONE,   /* such an object, its set, ... */
-  MARKS,  /* live object, mark, ... that differ */
-  OBJECT, /* whose item is read */
+  MAKE,     /* (name, is userdata) -> object */
+  NAMED,    /* (name) -> class */
+  INTO,     /* the live root, or nil, */
+  KIND,     /* and (object) -> name of its class */
+  PLACES,   /* the block of places */
+  STRINGS,  /* number -> string */
+  KEYS,     /* number -> key of the first field that leads to the object */
+  WANTED,   /* number of a live table -> what it is to hold */
+  OBJECTS,  /* number -> object: the results begin here */
+  USERDATA, /* array of all userdata, */
+  STATES,   /* userdata -> its state, */
+  HELD,     /* and the set of objects that fields lead to, if there are any */
+  STAYS,    /* live object that stays -> true */
+  DIFFERS,  /* live table that differs, what it is to hold, ... */
+  MARKS,    /* live object, mark, ... that differ */
+  CLASSES,  /* those below the live root: see state.h */
+  OBJECT,   /* whose item is read */
   CONTENTS
 };
-
-/* Does the object stay, or is it new?  A field decides; objects that are in
-** nothing but states of userdata are new. */
-enum { UNKNOWN, LIVE, NEW };
 
 /* What is known of an object before the object is made. */
 typedef struct place {
   uint64_t name;        /* number of the string, and 1; 0: no class */
   uint64_t list, pairs; /* fields */
-  uint8_t kind, mark, fate;
+  uint32_t parent;      /* whose field is the first that leads here, or 0, */
+  uint32_t by;          /* and the object that is the field's key, or 0 */
+  uint8_t kind, mark;
+  uint8_t live; /* does a live object stay? */
 } place;
 
 typedef struct reader {
@@ -88,12 +89,12 @@ typedef struct reader {
   mwb_classes walk;
   mwb_filter filter;
   mw_clock marks;
-  int decides; /* does the look find what stays? */
-  int late;    /* was something decided for an object that had been passed? */
+  int lives; /* is there a live root? */
+  int fills; /* have objects been made, which are filled now? */
 } reader;
 
 /* {======================================================
-** Parts of items
+** The walk
 ** ======================================================= */
 
 /* Finds the body. */
@@ -111,43 +112,50 @@ static void open_bytes(reader *r, const unsigned char *bytes, size_t len) {
   r->in.L = r->L;
   r->in.at = bytes + MWB_HEADER;
   r->in.end = bytes + len;
-  r->in.numbers_strings = 1;
 }
 
-/* Reads the number of an object. */
-static uint64_t get_object(reader *r) {
-  uint64_t n = mwb_get_count(&r->in);
-  if (n == 0 || n > r->objects) mwb_fail(r->L, "there is no such object");
-  return n;
+static place *place_of(const reader *r, uint64_t number) {
+  if (number == 0 || number > r->objects)
+    mwb_fail(r->L, "there is no such object");
+  return &r->places[number - 1];
 }
 
-/* Keeps the string of an item, if the string has not come before. */
-static void keep_string(const reader *r, const mwb_item *item) {
-  if ((item->tag != MWB_TAG_STRING && item->tag != MWB_TAG_CLASS) ||
-      item->bytes == NULL || r->decides)
+/* Checks the number of an object, and keeps a string that has not come
+** before. */
+static void look_at_item(reader *r, const mwb_item *item) {
+  if (item->tag == MWB_TAG_OBJECT) place_of(r, item->n);
+  if (item->bytes == NULL ||
+      (item->tag != MWB_TAG_STRING && item->tag != MWB_TAG_CLASS))
     return;
   lua_pushlstring(r->L, item->bytes, item->len);
   lua_rawseti(r->L, STRINGS, (lua_Integer)item->n);
 }
 
-/* Reads a value, and keeps its string. */
-static void get_item(reader *r, mwb_item *item) {
+/* Reads a value. */
+static inline void get_item(reader *r, mwb_item *item) {
   mwb_get_item(&r->in, item);
-  if (item->tag == MWB_TAG_INTEGER) return;
-  if (item->tag == MWB_TAG_OBJECT && (item->n == 0 || item->n > r->objects))
-    mwb_fail(r->L, "there is no such object");
-  keep_string(r, item);
+  if (item->tag >= MWB_TAG_STRING && !r->fills) look_at_item(r, item);
 }
 
-static void skip_value(reader *r) {
-  mwb_item item;
-  mwb_get_item(&r->in, &item);
-}
-
-/* Pushes a value whose string is kept. */
 static void push_item(const reader *r, const mwb_item *item) {
   lua_State *L = r->L;
   switch (item->tag) {
+    case MWB_TAG_NIL:
+      lua_pushnil(L);
+      break;
+    case MWB_TAG_FALSE:
+    case MWB_TAG_TRUE:
+      lua_pushboolean(L, item->tag == MWB_TAG_TRUE);
+      break;
+    case MWB_TAG_INTEGER:
+      lua_pushinteger(L, item->i);
+      break;
+    case MWB_TAG_FLOAT:
+      lua_pushnumber(L, item->f);
+      break;
+    case MWB_TAG_NULL:
+      lua_pushlightuserdata(L, NULL);
+      break;
     case MWB_TAG_OBJECT:
       lua_rawgeti(L, OBJECTS, (lua_Integer)item->n);
       break;
@@ -158,77 +166,174 @@ static void push_item(const reader *r, const mwb_item *item) {
       lua_pushvalue(L, NAMED);
       lua_rawgeti(L, STRINGS, (lua_Integer)item->n);
       lua_call(L, 1, 1);
-      break;
-    default:
-      mwb_push_item(L, item);
   }
 }
 
-static void push_value(reader *r) {
-  mwb_item item;
-  mwb_get_item(&r->in, &item);
-  push_item(r, &item);
+/* Appends the value at `index` to the list at `list`. */
+static void append(lua_State *L, int list, int index) {
+  lua_pushvalue(L, index);
+  lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
-/* The fields of the table whose item is read, behind the class: those of a
-** list, then pairs. */
-typedef struct fields {
-  uint64_t i, list; /* elements */
-  uint64_t n, pairs;
-} fields;
-
-static void open_fields(reader *r, fields *f) {
-  f->i = f->n = 0;
-  f->list = mwb_get_length(&r->in, 1);
-  f->pairs = UINT64_MAX; /* not known yet */
+/* The first look at a field of the object `parent`, whose key is an object if
+** there is a number `by`. */
+static void look_at_field(reader *r, uint64_t parent, const mwb_item *key,
+                          const mwb_item *value) {
+  place *its;
+  if (value->tag == MWB_TAG_NIL) mwb_fail(r->L, "a field has no value");
+  if (value->tag != MWB_TAG_OBJECT) return;
+  its = place_of(r, value->n);
+  if (its->parent != 0) return;
+  its->parent = (uint32_t)parent;
+  if (key->tag == MWB_TAG_OBJECT) {
+    its->by = (uint32_t)key->n;
+  } else if (r->lives) {
+    push_item(r, key);
+    lua_rawseti(r->L, KEYS, (lua_Integer)value->n);
+  }
 }
 
-static int next_pair(reader *r, fields *f, mwb_item *key) {
-  if (f->pairs == UINT64_MAX) f->pairs = mwb_get_length(&r->in, 2);
-  if (f->n == f->pairs) return 0;
-  f->n++;
-  mwb_get_key(&r->in, key);
-  return 1;
+/* Reads the value of a field, and stores the value in CONTENTS. */
+static inline void read_field(reader *r, uint64_t of, const mwb_item *key) {
+  mwb_item value;
+  get_item(r, &value);
+  if (!r->fills) {
+    if (value.tag != MWB_TAG_INTEGER) look_at_field(r, of, key, &value);
+    return;
+  }
+  if (key->tag != MWB_TAG_INTEGER) push_item(r, key);
+  push_item(r, &value);
+  if (key->tag != MWB_TAG_INTEGER)
+    lua_rawset(r->L, CONTENTS);
+  else
+    lua_rawseti(r->L, CONTENTS, key->i);
 }
 
-/* Gives the key of the next field, whose value is to be read.  Returns 0 after
-** the last one. */
-static inline int next_key(reader *r, fields *f, mwb_item *key) {
-  if (f->i == f->list) return next_pair(r, f, key);
-  key->tag = MWB_TAG_INTEGER;
-  key->i = (lua_Integer)++f->i;
-  return 1;
-}
-
-/* Puts the object with a number at OBJECT, and its contents at CONTENTS. */
-static void find_object(lua_State *L, uint64_t number) {
-  lua_settop(L, MARKS);
+/* Puts the object with a number at OBJECT, and the table that is filled at
+** CONTENTS. */
+static void find_object(const reader *r, uint64_t number) {
+  lua_State *L = r->L;
+  const place *its = &r->places[number - 1];
+  lua_settop(L, CLASSES);
   lua_rawgeti(L, OBJECTS, (lua_Integer)number);
-  mwb_push_contents(L, OBJECT);
+  if (its->live)
+    lua_rawgeti(L, WANTED, (lua_Integer)number);
+  else if (its->name == 0)
+    lua_pushvalue(L, OBJECT);
+  else
+    mwb_push_contents(L, OBJECT);
+}
+
+static void read_name(reader *r, place *its) {
+  mwb_item name;
+  get_item(r, &name);
+  its->name = 0;
+  if (name.tag == MWB_TAG_NIL) return;
+  if (name.tag != MWB_TAG_STRING) mwb_fail(r->L, "there is no such string");
+  its->name = name.n + 1;
+}
+
+/* Reads a key that is no object. */
+static void get_key(reader *r, mwb_item *key) {
+  get_item(r, key);
+  if (key->tag == MWB_TAG_NIL || key->tag == MWB_TAG_OBJECT ||
+      key->tag == MWB_TAG_NULL || key->tag == MWB_TAG_CLASS ||
+      (key->tag == MWB_TAG_FLOAT && key->f != key->f))
+    mwb_fail(r->L, "a key is none");
+}
+
+static void read_table(reader *r, uint64_t number) {
+  place *its = place_of(r, number);
+  mwb_item key;
+  uint64_t n;
+  its->mark = (uint8_t)mwb_get_byte(&r->in);
+  if (its->mark > 2) mwb_fail(r->L, "a table has an unknown mark");
+  read_name(r, its);
+  if (r->fills) {
+    find_object(r, number);
+    if (!its->live && its->mark != 0)
+      set_mark(r->L, r->s, r->marks, OBJECT, its->mark);
+  }
+  its->list = mwb_get_length(&r->in, 1);
+  key.tag = MWB_TAG_INTEGER;
+  for (n = 1; n <= its->list; n++) {
+    key.i = (lua_Integer)n;
+    read_field(r, number, &key);
+  }
+  its->pairs = mwb_get_length(&r->in, 2);
+  for (n = its->pairs; n > 0; n--) {
+    get_key(r, &key);
+    read_field(r, number, &key);
+  }
+}
+
+static void read_userdata(reader *r, uint64_t number) {
+  lua_State *L = r->L;
+  place *its = place_of(r, number);
+  mwb_item state;
+  read_name(r, its);
+  if (its->name == 0) mwb_fail(L, "a userdata has no class");
+  get_item(r, &state);
+  if (!r->fills) return;
+  lua_rawgeti(L, OBJECTS, (lua_Integer)number);
+  append(L, USERDATA, -1);
+  push_item(r, &state);
+  lua_rawset(L, STATES);
+}
+
+/* Reads the field whose key is an object. */
+static void read_late_field(reader *r) {
+  uint64_t number = mwb_get_count(&r->in);
+  mwb_item key;
+  if (place_of(r, number)->kind != MWB_ITEM_TABLE)
+    mwb_fail(r->L, "a field is in no table");
+  key.tag = MWB_TAG_OBJECT;
+  key.n = mwb_get_count(&r->in);
+  place_of(r, key.n);
+  if (r->fills) find_object(r, number);
+  read_field(r, number, &key);
+}
+
+/* Reads the items of the body. */
+static void read_all(reader *r, const mwb_input *body) {
+  uint64_t n = 0;
+  r->in = *body;
+  while (r->in.at < r->in.end) {
+    int kind = mwb_get_byte(&r->in);
+    if (kind == MWB_ITEM_FIELD) {
+      read_late_field(r);
+      continue;
+    }
+    if (++n > r->objects) mwb_fail(r->L, "there are too many objects");
+    place_of(r, n)->kind = (uint8_t)kind;
+    if (kind == MWB_ITEM_TABLE)
+      read_table(r, n);
+    else if (kind == MWB_ITEM_USERDATA)
+      read_userdata(r, n);
+    else
+      mwb_fail(r->L, "an item has an unknown kind");
+  }
+  if (n < r->objects) mwb_fail(r->L, "an object is missing");
 }
 
 /* }====================================================== */
 
 /* {======================================================
-** Looking, and what stays in a live root
+** What stays in a live root, and what differs
 ** ======================================================= */
 
-/* Is the live table or userdata on the top of the kind that the bytes say, and
-** not taken yet? */
-static int fits(reader *r, const place *its) {
+/* Is the value on the top of the kind that the bytes say, and not taken yet? */
+static int fits(const reader *r, const place *its) {
   lua_State *L = r->L;
-  int top = lua_gettop(L), yes;
+  int top = lua_gettop(L), is_table = its->kind == MWB_ITEM_TABLE, yes;
+  if (lua_type(L, top) != (is_table ? LUA_TTABLE : LUA_TUSERDATA)) return 0;
+  if (mwb_is_ours(L, r->s, top) || (is_table && mwb_is_weak(L, top))) return 0;
   lua_pushvalue(L, top);
   yes = lua_rawget(L, STAYS) == LUA_TNIL;
-  if (!yes || mwb_is_ours(L, r->s, top) ||
-      (its->kind == MWB_ITEM_TABLE && mwb_is_weak(L, top))) {
-    lua_settop(L, top);
-    return 0;
-  }
   mwb_push_class(L, top);
   if (its->name == 0 || lua_isnil(L, -1)) {
-    yes = its->name == 0 && lua_isnil(L, -1);
-  } else {
+    yes &= its->name == 0 && lua_isnil(L, -1);
+  } else if (yes) {
     lua_pushvalue(L, KIND);
     lua_pushvalue(L, top);
     lua_call(L, 1, 1);
@@ -239,123 +344,53 @@ static int fits(reader *r, const place *its) {
   return yes;
 }
 
-/* Is the value on the top, which the live object at `parent` has under the key
-** below the top, part of the state? */
-static int is_state(reader *r, int parent) {
-  lua_State *L = r->L;
-  if (lua_isuserdata(L, -1)) return !lua_islightuserdata(L, -1);
-  return mwb_is_contents(L, r->s, parent, &r->walk) &&
-         mwb_is_part(L, r->s, &r->filter, parent);
-}
-
 /* The value on the top stays in the place of the object with a number. */
 static void stay(const reader *r, uint64_t number) {
   lua_State *L = r->L;
+  place *its = place_of(r, number);
   lua_pushvalue(L, -1);
   lua_rawseti(L, OBJECTS, (lua_Integer)number);
-  lua_pushvalue(L, -1);
   lua_pushboolean(L, 1);
   lua_rawset(L, STAYS);
-  r->places[number - 1].fate = LIVE;
+  its->live = 1;
+  if (its->kind != MWB_ITEM_TABLE) return;
+  lua_createtable(L, (int)its->list, (int)its->pairs);
+  lua_rawseti(L, WANTED, (lua_Integer)number);
 }
 
-/* A field of the object `parent` leads to the object with a number: decides
-** about this one, unless that is done. */
-static void decide(reader *r, uint64_t parent, const mwb_item *key,
-                   uint64_t number) {
+/* Finds the live object that stays in the place of the object with a number, if
+** its parent stays.  Returns whether there is one. */
+static int find_child(reader *r, uint64_t number) {
   lua_State *L = r->L;
-  place *its = &r->places[number - 1];
-  int of = r->places[parent - 1].fate;
-  if (of == UNKNOWN || its->fate != UNKNOWN ||
-      (key->tag == MWB_TAG_OBJECT && r->places[key->n - 1].fate == UNKNOWN))
-    return;
-  its->fate = NEW;
-  r->late |= number < parent;
-  if (of != LIVE) return;
-  push_item(r, key);
+  const place *its = place_of(r, number);
+  lua_settop(L, CLASSES);
+  lua_rawgeti(L, OBJECTS, its->parent); /* OBJECT */
+  mwb_push_contents(L, OBJECT);
+  if (its->by != 0)
+    lua_rawgeti(L, OBJECTS, its->by);
+  else
+    lua_rawgeti(L, KEYS, (lua_Integer)number);
   lua_pushvalue(L, -1);
   lua_rawget(L, CONTENTS);
-  if (lua_type(L, -1) ==
-          (its->kind == MWB_ITEM_TABLE ? LUA_TTABLE : LUA_TUSERDATA) &&
-      is_state(r, OBJECT) && fits(r, its))
-    stay(r, number);
-  lua_settop(L, CONTENTS);
+  if (!fits(r, its)) return 0;
+  if (its->kind == MWB_ITEM_TABLE &&
+      (!mwb_is_contents(L, r->s, OBJECT, &r->walk) ||
+       !mwb_is_part(L, r->s, &r->filter, OBJECT)))
+    return 0;
+  stay(r, number);
+  return 1;
 }
 
-/* Looks at the value of a field. */
-static void look_at_field(reader *r, uint64_t parent, const mwb_item *key) {
-  mwb_item value;
-  get_item(r, &value);
-  if (value.tag == MWB_TAG_INTEGER) return;
-  if (value.tag == MWB_TAG_NIL) mwb_fail(r->L, "a field has no value");
-  if (r->decides && value.tag == MWB_TAG_OBJECT)
-    decide(r, parent, key, value.n);
-}
-
-/* Looks at the name of a class. */
-static void look_at_name(reader *r, place *its) {
-  mwb_item item;
-  get_item(r, &item);
-  its->name = 0;
-  if (item.tag == MWB_TAG_NIL) return;
-  if (item.tag != MWB_TAG_STRING) mwb_fail(r->L, "there is no such string");
-  its->name = item.n + 1;
-}
-
-static void look_at_table(reader *r, uint64_t number) {
-  place *its = &r->places[number - 1];
-  fields f;
-  mwb_item key;
-  its->mark = (uint8_t)mwb_get_byte(&r->in);
-  if (its->mark > 2) mwb_fail(r->L, "a table has an unknown mark");
-  look_at_name(r, its);
-  for (open_fields(r, &f); next_key(r, &f, &key);) {
-    keep_string(r, &key);
-    look_at_field(r, number, &key);
-  }
-  its->list = f.list;
-  its->pairs = f.pairs;
-}
-
-static void look_at_userdata(reader *r, place *its) {
-  mwb_item state;
-  look_at_name(r, its);
-  if (its->name == 0) mwb_fail(r->L, "a userdata has no class");
-  get_item(r, &state);
-}
-
-/* Looks at the items. */
-static void look_at_all(reader *r) {
-  uint64_t n = 0;
-  while (r->in.at < r->in.end) {
-    int kind = mwb_get_byte(&r->in);
-    uint64_t of = (kind == MWB_ITEM_FIELD) ? get_object(r) : ++n;
-    if (of > r->objects) mwb_fail(r->L, "there are too many objects");
-    if (r->places[of - 1].fate == LIVE) find_object(r->L, of);
-    if (kind == MWB_ITEM_FIELD) {
-      mwb_item key;
-      if (r->places[of - 1].kind != MWB_ITEM_TABLE)
-        mwb_fail(r->L, "a field is in no table");
-      key.tag = MWB_TAG_OBJECT;
-      key.n = get_object(r);
-      look_at_field(r, of, &key);
-      continue;
-    }
-    r->places[of - 1].kind = (uint8_t)kind;
-    if (kind == MWB_ITEM_TABLE)
-      look_at_table(r, of);
-    else if (kind == MWB_ITEM_USERDATA)
-      look_at_userdata(r, &r->places[of - 1]);
-    else
-      mwb_fail(r->L, "an item has an unknown kind");
-  }
-  if (n < r->objects) mwb_fail(r->L, "an object is missing");
+static int is_live(const reader *r, uint32_t number) {
+  return number != 0 && r->places[number - 1].live;
 }
 
 /* Finds the live objects that stay, from the root on.  Returns whether the root
 ** does. */
-static int find_live(reader *r, const mwb_input *body) {
+static int find_live(reader *r) {
   lua_State *L = r->L;
+  uint64_t n;
+  int late;
   r->walk.found = CLASSES;
   r->walk.entered = STAYS;
   mwb_open_filter(L, r->s, &r->filter, INTO, 0);
@@ -364,269 +399,116 @@ static int find_live(reader *r, const mwb_input *body) {
     r->walk.any = 1;
   }
   lua_pushvalue(L, INTO);
-  if (r->places[0].kind != MWB_ITEM_TABLE || !fits(r, &r->places[0])) return 0;
+  if (!fits(r, r->places)) return 0;
   stay(r, 1);
-  r->decides = 1;
   do {
-    r->late = 0;
-    r->in = *body;
-    look_at_all(r);
-  } while (r->late);
+    for (late = 0, n = 2; n <= r->objects; n++) {
+      const place *its = place_of(r, n);
+      if (its->live || !is_live(r, its->parent) ||
+          (its->by != 0 && !is_live(r, its->by)))
+        continue;
+      if (find_child(r, n)) late |= its->parent > n || its->by > n;
+    }
+  } while (late);
   return 1;
+}
+
+/* Does the table at CONTENTS hold other fields than the one at CONTENTS + 1? */
+static int differs(lua_State *L) {
+  int wanted = CONTENTS + 1, key = wanted + 1;
+  size_t n = 0;
+  for (lua_pushnil(L); lua_next(L, wanted) != 0; lua_settop(L, key), n++) {
+    lua_pushvalue(L, key);
+    lua_rawget(L, CONTENTS);
+    if (!mwb_is_same(L, key + 1, key + 2)) return 1;
+  }
+  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_pop(L, 1)) n--;
+  return n != 0;
+}
+
+/* Notes what the object with a number is: one that fields lead to, for states
+** of userdata, and a live table that is to change. */
+static void compare(const reader *r, uint64_t number) {
+  lua_State *L = r->L;
+  const place *its = &r->places[number - 1];
+  lua_settop(L, CLASSES);
+  lua_rawgeti(L, OBJECTS, (lua_Integer)number); /* OBJECT */
+  if (its->parent != 0 && lua_rawlen(L, USERDATA) > 0) {
+    lua_pushvalue(L, OBJECT);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, HELD);
+  }
+  if (!its->live || its->kind != MWB_ITEM_TABLE) return;
+  mwb_push_contents(L, OBJECT);
+  lua_rawgeti(L, WANTED, (lua_Integer)number);
+  if (differs(L)) {
+    append(L, DIFFERS, OBJECT);
+    append(L, DIFFERS, CONTENTS + 1);
+  }
+  if (mwb_mark_of(L, r->s, r->marks, OBJECT) == its->mark) return;
+  append(L, MARKS, OBJECT);
+  lua_pushinteger(L, its->mark);
+  append(L, MARKS, -1);
 }
 
 /* }====================================================== */
 
-/* {======================================================
-** Making and filling
-** ======================================================= */
-
 /* Pushes a new object. */
-static void make_object(reader *r, const place *its) {
+static void make_object(const reader *r, const place *its) {
   lua_State *L = r->L;
+  int is_userdata = its->kind == MWB_ITEM_USERDATA;
   if (its->name == 0) {
     lua_createtable(L, (int)its->list, (int)its->pairs);
     return;
   }
   lua_pushvalue(L, MAKE);
   lua_rawgeti(L, STRINGS, (lua_Integer)its->name - 1);
-  lua_pushboolean(L, its->kind == MWB_ITEM_USERDATA);
+  lua_pushboolean(L, is_userdata);
   lua_call(L, 2, 1);
-  if (lua_isuserdata(L, -1) != (its->kind == MWB_ITEM_USERDATA) ||
-      !(lua_istable(L, -1) || lua_isuserdata(L, -1)))
+  if (lua_type(L, -1) != (is_userdata ? LUA_TUSERDATA : LUA_TTABLE))
     mwb_fail(L, "a class has made an object of another kind");
 }
 
-static void make_objects(reader *r) {
-  uint64_t i;
-  for (i = 0; i < r->objects; i++) {
-    if (r->places[i].fate == LIVE) continue;
-    make_object(r, &r->places[i]);
-    lua_rawseti(r->L, OBJECTS, (lua_Integer)i + 1);
-  }
-}
-
-/* Appends the value on the top to the list at `list`.  Pops the value. */
-static void append(lua_State *L, int list) {
-  lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
-}
-
-/* Stores the field whose key and new value are on the top in a new object; of a
-** live one, notes the field if it differs.  Pops both.  Returns whether the
-** live object has the field. */
-static int put_field(const reader *r, int is_live) {
-  lua_State *L = r->L;
-  int top = lua_gettop(L), is, i;
-  if (!is_live) {
-    lua_rawset(L, CONTENTS);
-    return 0;
-  }
-  lua_pushvalue(L, top - 1);
-  is = lua_rawget(L, CONTENTS) != LUA_TNIL;
-  if (!mwb_is_same(L, top, top + 1)) {
-    static const int parts[] = {OBJECT, -1, 0};
-    for (i = 0; i < 3; i++) {
-      lua_pushvalue(L, parts[i] > 0 ? parts[i] : top + parts[i]);
-      append(L, CHANGES);
-    }
-  }
-  lua_settop(L, top - 2);
-  return is;
-}
-
-/* Puts the keys of the fields that are read into the set on the top. */
-static void put_keys(reader *r) {
-  fields f;
-  mwb_item key;
-  for (open_fields(r, &f); next_key(r, &f, &key);) {
-    push_item(r, &key);
-    lua_pushboolean(r->L, 1);
-    lua_rawset(r->L, -3);
-    skip_value(r);
-  }
-}
-
-/* The live object at OBJECT has the mark, if it differs. */
-static void note_mark(const reader *r, int mark) {
-  lua_State *L = r->L;
-  if (mwb_mark_of(L, r->s, r->marks, OBJECT) == mark) return;
-  lua_pushvalue(L, OBJECT);
-  append(L, MARKS);
-  lua_pushinteger(L, mark);
-  append(L, MARKS);
-}
-
-/* The live object with a number has other fields than those that were read: the
-** set of these, which are read again, goes to GONE and WANTED. */
-static void note_gone(reader *r, uint64_t number) {
-  lua_State *L = r->L;
-  lua_pushvalue(L, OBJECT);
-  append(L, GONE);
-  lua_newtable(L);
-  put_keys(r);
-  lua_pushvalue(L, -1);
-  append(L, GONE);
-  lua_rawseti(L, WANTED, (lua_Integer)number);
-}
-
-/* Fills the table with a number, whose item is read. */
-static void fill_table(reader *r, uint64_t number) {
-  lua_State *L = r->L;
-  int mark = mwb_get_byte(&r->in);
-  int is_live = r->places[number - 1].fate == LIVE;
-  uint64_t more = 0;
-  mwb_input start;
-  fields f;
-  mwb_item key;
-  find_object(L, number);
-  skip_value(r); /* the class */
-  start = r->in;
-  for (open_fields(r, &f); next_key(r, &f, &key);) {
-    if (is_live || f.n > 0) push_item(r, &key);
-    push_value(r);
-    if (is_live || f.n > 0)
-      more -= (uint64_t)put_field(r, is_live);
-    else
-      lua_rawseti(L, CONTENTS, key.i);
-  }
-  if (!is_live) {
-    if (mark != 0) set_mark(L, r->s, r->marks, OBJECT, mark);
-    return;
-  }
-  note_mark(r, mark);
-  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_pop(L, 1)) more++;
-  if (more == 0) return;
-  r->in = start;
-  note_gone(r, number);
-}
-
-/* Reads the field whose key is an object. */
-static void fill_field(reader *r) {
-  lua_State *L = r->L;
-  uint64_t number = mwb_get_count(&r->in), key = mwb_get_count(&r->in);
-  find_object(L, number);
-  lua_rawgeti(L, OBJECTS, (lua_Integer)key);
-  push_value(r);
-  put_field(r, r->places[number - 1].fate == LIVE);
-  if (lua_rawgeti(L, WANTED, (lua_Integer)number) == LUA_TTABLE) {
-    lua_rawgeti(L, OBJECTS, (lua_Integer)key);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, -3);
-  }
-}
-
-static void fill_objects(reader *r) {
-  lua_State *L = r->L;
-  uint64_t number = 0;
-  while (r->in.at < r->in.end) {
-    int kind = mwb_get_byte(&r->in);
-    if (kind == MWB_ITEM_FIELD) {
-      fill_field(r);
-    } else if (kind == MWB_ITEM_TABLE) {
-      fill_table(r, ++number);
-    } else {
-      lua_settop(L, MARKS);
-      skip_value(r); /* the class */
-      push_value(r);
-      lua_rawseti(L, STATES, (lua_Integer)++number);
-    }
-  }
-}
-
-/* Gives the userdata their states, the last one first: a state may contain
-** others. */
-static void fill_userdata(const reader *r) {
-  lua_State *L = r->L;
-  uint64_t i;
-  lua_settop(L, MARKS);
-  for (i = r->objects; i > 0; i--) {
-    if (r->places[i - 1].kind != MWB_ITEM_USERDATA) continue;
-    lua_pushvalue(L, FILL);
-    lua_rawgeti(L, OBJECTS, (lua_Integer)i);
-    lua_rawgeti(L, STATES, (lua_Integer)i);
-    lua_call(L, 2, 0);
-  }
-}
-
-/* Pushes what the writes to userdata need: an array of all userdata, userdata
-** -> state, and the set of the objects that fields lead to. */
-static void push_userdata(const reader *r) {
-  lua_State *L = r->L;
-  lua_Integer n = 0, i;
-  int list = MARKS + 1, states = list + 1, held = states + 1;
-  lua_settop(L, MARKS);
-  while (lua_gettop(L) < held) lua_newtable(L);
-  for (i = 1; i <= (lua_Integer)r->objects; i++) {
-    const place *its = &r->places[i - 1];
-    lua_rawgeti(L, OBJECTS, i);
-    if (its->kind == MWB_ITEM_USERDATA) {
-      lua_pushvalue(L, -1);
-      lua_rawseti(L, list, ++n);
-      lua_pushvalue(L, -1);
-      lua_rawgeti(L, STATES, i);
-      lua_rawset(L, states);
-    }
-    if (its->fate != UNKNOWN) {
-      lua_pushboolean(L, 1);
-      lua_rawset(L, held);
-    }
-    lua_settop(L, held);
-  }
-}
-
-/* Reads the bytes whose body is at `body`, into the live root if there is one.
-** Returns how many results are on the top. */
-static int make(reader *r, const mwb_input *body) {
-  lua_State *L = r->L;
-  int lives = !lua_isnil(L, INTO);
-  if (lives && !find_live(r, body)) {
-    lua_pushboolean(L, 0);
-    return 1;
-  }
-  lua_settop(L, MARKS);
-  make_objects(r);
-  r->in = *body;
-  fill_objects(r);
-  if (!lives) fill_userdata(r);
-  lua_settop(L, MARKS);
-  if (!lives) {
-    lua_rawgeti(L, OBJECTS, 1);
-    return 1;
-  }
-  push_userdata(r);
-  lua_pushvalue(L, CHANGES);
-  lua_pushvalue(L, GONE);
-  lua_pushvalue(L, MARKS);
-  lua_pushvalue(L, STAYS);
-  lua_pushvalue(L, CLASSES);
-  return 8;
-}
-
-/* read(bytes, make, named, fill) -> root
-** read(bytes, make, named, nil, into, kind) -> userdata, their states, objects
-** that fields lead to, changes, gone, marks, objects that stay, classes that
-** the library does not know; false if the root is of another kind */
+/* read(bytes, make, named, into, kind) -> what is on the stack from OBJECTS on;
+** false if the live root is of another kind */
 static int read(lua_State *L) {
   reader r;
   size_t len;
-  const char *bytes;
+  const char *bytes = lua_tolstring(L, BYTES, &len);
   mwb_input body;
+  uint64_t n;
   memset(&r, 0, sizeof(r));
   r.L = L;
   r.s = mwb_state_of(L);
   r.marks = mwb_marks(L, r.s);
   luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot read");
-  lua_settop(L, KIND);
-  bytes = lua_tolstring(L, BYTES, &len);
+  r.lives = !lua_isnil(L, INTO);
   open_bytes(&r, (const unsigned char *)bytes, len);
   body = r.in;
   r.places =
       (place *)lua_newuserdatauv(L, (size_t)r.objects * sizeof(place), 0);
   memset(r.places, 0, (size_t)r.objects * sizeof(place));
+  r.places[0].parent = 1;
+  while (lua_gettop(L) < OBJECTS - 1) lua_newtable(L);
   lua_createtable(L, (int)r.objects, 0); /* OBJECTS */
-  while (lua_gettop(L) < MARKS) lua_newtable(L);
-  look_at_all(&r);
-  return make(&r, &body);
+  while (lua_gettop(L) < CLASSES) lua_newtable(L);
+  read_all(&r, &body);
+  if (r.lives && !find_live(&r)) {
+    lua_pushboolean(L, 0);
+    return 1;
+  }
+  for (n = 1; n <= r.objects; n++) {
+    if (r.places[n - 1].live) continue;
+    make_object(&r, &r.places[n - 1]);
+    lua_rawseti(L, OBJECTS, (lua_Integer)n);
+  }
+  r.fills = 1;
+  read_all(&r, &body);
+  for (n = 1; r.lives && n <= r.objects; n++) compare(&r, n);
+  lua_rawgeti(L, OBJECTS, 1);
+  lua_replace(L, OBJECTS);
+  lua_settop(L, CLASSES);
+  return CLASSES - OBJECTS + 1;
 }
 
 /* restore(bytes, ...) -> what `read` returns; nil and a message */
@@ -642,8 +524,6 @@ static int restore(lua_State *L) {
   lua_insert(L, -2);
   return 2;
 }
-
-/* }====================================================== */
 
 void mwb_open_restores(lua_State *L) {
   static const luaL_Reg functions[] = {

@@ -8,19 +8,19 @@
 ** The checksum is that of all that comes after it.  The body is a list of
 ** items.  Objects have numbers in the order of a search by breadth from the
 ** root, which is number 1: the fields of an object are visited in the order of
-** their keys, booleans before numbers before strings.  Fields with objects as
-** keys come when all objects that can be reached without are known, in the
-** order of the objects' numbers.  So an object's number stands for its way from
-** the root, the shortest with the smallest keys, and the same state gives the
-** same bytes.  An item is
+** their keys, booleans before numbers before strings before objects that have
+** been visited, by their numbers.  A field whose key is an object that has not
+** waits, and comes after that object, in the order of the numbers of those that
+** wait.  So an object's number stands for its way from the root, the shortest
+** with the smallest keys, and the same state gives the same bytes.  An item is
 **
 **     TABLE    mark, class, n, n values (the fields 1 to n), m, m pairs
 **     USERDATA class, state
 **     FIELD    number of the object, of the key, value
 **
-** where the first two are about the object with the next number; n is 0 where a
-** key that is no field of the list would come before the list's last.  Numbers
-** and lengths are counts; bytes.c says what these and values are.  A class is a
+** where the first two are about the object with the next number; the pairs are
+** the fields behind the first one that is not of the list 1 to n.  Numbers and
+** lengths are counts; bytes.c says what these and values are.  A class is a
 ** string, its name, or nil; the mark is one of JSON, 0 for none.
 **
 ** What transactions that are open have written is not there yet: an object that
@@ -30,10 +30,6 @@
 ** their items refer to other objects by number.  An object's fields are first
 ** copied to VALUES, by steps that run no collector: a rule, or a finaliser,
 ** that writes to the object later changes nothing that is being written.
-**
-** An object with fields whose keys are objects has *turns*, in which those are
-** written whose keys have got numbers since its last turn: round by round, in
-** each the objects in the order of their numbers.
 **
 ** A class can be found late, when an object of the class comes after the class
 ** itself.  Then, and when something is refused that may be in a class, all
@@ -49,10 +45,6 @@
 #include "../watch/watch.h"
 #include "snapshot.h"
 
-/* {======================================================
-** Writing
-** ======================================================= */
-
 /* The stack of `write`.  The first are the arguments. */
 enum {
   ROOT = 1,
@@ -64,35 +56,31 @@ enum {
   CLASSES,   /* the classes that have been found: see state.h */
   WAY,       /* the array that `refuse` raises */
   NUMBERS,   /* object -> number */
-  QUEUE,     /* number -> object */
-  WAYS,      /* number -> the key by which the object was found */
+  QUEUE,     /* object, key by which it was found, number of its parent, ... */
   STRINGS,   /* string -> number */
   VALUES,    /* those of the current object's fields, */
   FIELDKEYS, /* and the keys; but not those of a list's elements, which come
              ** first */
-  LATER,     /* number -> fields whose keys are objects, */
-  READY,     /* and the numbers of those keys that are for the next turn */
-  WAITING,   /* object that has no number yet -> numbers of objects with a field
-            ** that has this key */
+  WAITING,   /* object -> number of an object with a field that has this key,
+             ** its value, ... */
   BUFFER,
   KEYS,
-  PARENTS,
-  TURNS,
   BEFORE, /* what objects were before the open transactions: see delivered.c */
   CURRENT,
   CONTENTS, /* the fields of the current object: see state.c */
   IGNORED
 };
 
+/* The kinds of keys, in their order. */
+enum { BOOLEAN, NUMBER, STRING, OBJECT };
+
 /* A key of a table, in a form that can be sorted. */
 typedef struct sortable {
-  const char *string; /* NULL: not a string */
-  union {
-    lua_Integer i;
-    lua_Number f;
-    size_t len;
-  } u;
-  int is_float, is_boolean;
+  int kind, is_float;
+  lua_Number f;  /* a number, or one that is near the integer, */
+  lua_Integer i; /* which may be a boolean, or the number of an object */
+  const char *string;
+  size_t len;
   lua_Integer at; /* in VALUES */
 } sortable;
 
@@ -102,10 +90,8 @@ typedef struct writer {
   mwb_output out; /* at BUFFER */
   sortable *keys; /* at KEYS */
   size_t size_keys;
-  uint32_t *parents; /* at PARENTS, by number */
-  char *turns;       /* at TURNS, by number: has it one to come? */
-  size_t size_objects;
-  lua_Integer objects;          /* how many there are */
+  lua_Integer objects;          /* how many have numbers, */
+  lua_Integer waiting;          /* and for how many others fields wait */
   lua_Integer fields, elements; /* how many are in VALUES, and of a list */
   int has_objects;     /* are there tables among VALUES, or objects as keys? */
   lua_Integer current; /* number of the object that is written */
@@ -129,141 +115,50 @@ static void refuse(writer *w, const char *what, int has_key) {
     lua_rawseti(L, -2, n++);
   }
   while (at > 1) {
-    lua_rawgeti(L, WAYS, at);
+    lua_rawgeti(L, QUEUE, 3 * at - 1);
     lua_rawseti(L, -2, n++);
-    at = w->parents[at];
+    lua_rawgeti(L, QUEUE, 3 * at);
+    at = lua_tointeger(L, -1);
+    lua_pop(L, 1);
   }
   lua_error(L);
 }
 
 /* {======================================================
-** Turns
+** Values
 ** ======================================================= */
-
-/* The field of the object `parent` whose key has the number `key` is for the
-** object's next turn. */
-static void add_turn(writer *w, lua_Integer parent, lua_Integer key) {
-  lua_State *L = w->L;
-  if (lua_rawgeti(L, READY, parent) == LUA_TNIL) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, READY, parent);
-  }
-  lua_pushinteger(L, key);
-  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
-  lua_pop(L, 1);
-  w->turns[parent] = 1;
-}
-
-/* Returns the object with the next turn: after the one with number `last` in
-** this round, else the first one in the next round; or 0. */
-static lua_Integer next_turn(writer *w, lua_Integer last) {
-  char *turn =
-      (char *)memchr(w->turns + last + 1, 1, (size_t)(w->objects - last));
-  if (turn == NULL) turn = (char *)memchr(w->turns, 1, (size_t)last + 1);
-  if (turn == NULL) return 0;
-  *turn = 0;
-  return (lua_Integer)(turn - w->turns);
-}
-
-/* The object on the top has got the number `n`: the objects that have fields
-** with this key get a turn. */
-static void end_waiting(writer *w, lua_Integer n) {
-  lua_State *L = w->L;
-  int object = lua_gettop(L);
-  lua_Integer i;
-  lua_pushvalue(L, object);
-  if (lua_rawget(L, WAITING) == LUA_TTABLE) {
-    lua_pushvalue(L, object);
-    lua_pushnil(L);
-    lua_rawset(L, WAITING);
-    for (i = 1; lua_rawgeti(L, object + 1, i) == LUA_TNUMBER; i++) {
-      add_turn(w, lua_tointeger(L, -1), n);
-      lua_settop(L, object + 1);
-    }
-  }
-  lua_settop(L, object);
-}
-
-/* The current object waits until the object on the top, a key, has a number.
-** Pops the key. */
-static void wait(const writer *w) {
-  lua_State *L = w->L;
-  int key = lua_gettop(L);
-  lua_pushvalue(L, key);
-  if (lua_rawget(L, WAITING) != LUA_TTABLE) {
-    lua_newtable(L);
-    lua_pushvalue(L, key);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, WAITING);
-    lua_replace(L, key + 1);
-  }
-  lua_pushinteger(L, w->current);
-  lua_rawseti(L, key + 1, (lua_Integer)lua_rawlen(L, key + 1) + 1);
-  lua_settop(L, key - 1);
-}
-
-/* The field on the top, whose key is an object, is for later.  Pops it. */
-static void put_off(writer *w) {
-  lua_State *L = w->L;
-  int key = lua_gettop(L) - 1;
-  if (lua_rawgeti(L, LATER, w->current) == LUA_TNIL) {
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, LATER, w->current);
-    lua_replace(L, key + 2);
-  }
-  lua_pushvalue(L, key);
-  lua_pushvalue(L, key + 1);
-  lua_rawset(L, key + 2);
-  lua_settop(L, key);
-  lua_pushvalue(L, key);
-  if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
-    add_turn(w, w->current, lua_tointeger(L, -1));
-    lua_settop(L, key - 1);
-  } else {
-    lua_settop(L, key);
-    wait(w);
-  }
-}
-
-/* }====================================================== */
 
 /* Gives the object on the top the next number. */
 static lua_Integer add_object(writer *w, int key) {
   lua_State *L = w->L;
   lua_Integer n = ++w->objects;
   lua_pushvalue(L, -1);
-  lua_rawseti(L, QUEUE, n);
+  lua_rawseti(L, QUEUE, 3 * n - 2);
+  lua_pushvalue(L, key);
+  lua_rawseti(L, QUEUE, 3 * n - 1);
+  lua_pushinteger(L, w->current);
+  lua_rawseti(L, QUEUE, 3 * n);
   lua_pushvalue(L, -1);
   lua_pushinteger(L, n);
   lua_rawset(L, NUMBERS);
-  lua_pushvalue(L, key);
-  lua_rawseti(L, WAYS, n);
-  if ((size_t)n >= w->size_objects) {
-    size_t used = w->size_objects, size = 2 * used + 64;
-    w->parents = (uint32_t *)mwb_grow_block(L, PARENTS, used * sizeof(uint32_t),
-                                            size * sizeof(uint32_t));
-    w->turns = (char *)mwb_grow_block(L, TURNS, used, size);
-    memset(w->turns + used, 0, size - used);
-    w->size_objects = size;
-  }
-  w->parents[n] = (uint32_t)w->current;
-  end_waiting(w, n);
+  return n;
+}
+
+/* Returns the number of the object on the top, or 0. */
+static lua_Integer number_of(const writer *w) {
+  lua_Integer n;
+  lua_pushvalue(w->L, -1);
+  lua_rawget(w->L, NUMBERS);
+  n = lua_tointeger(w->L, -1);
+  lua_pop(w->L, 1);
   return n;
 }
 
 /* Puts the object on the top, found under the key at `key`. */
 static void put_object(writer *w, int key) {
   lua_State *L = w->L;
-  lua_Integer n;
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
-    n = lua_tointeger(L, -1);
-    lua_pop(L, 1);
-  } else {
-    lua_pop(L, 1);
+  lua_Integer n = number_of(w);
+  if (n == 0) {
     lua_pushvalue(L, -1);
     if (lua_rawget(L, NAMES) == LUA_TSTRING) {
       mwb_put_byte(&w->out, MWB_TAG_CLASS);
@@ -278,7 +173,8 @@ static void put_object(writer *w, int key) {
     }
     n = add_object(w, key);
   }
-  mwb_put_object(&w->out, (uint64_t)n);
+  mwb_put_byte(&w->out, MWB_TAG_OBJECT);
+  mwb_put_count(&w->out, (uint64_t)n);
 }
 
 /* Puts the value on the top, found under the key at `key`, and pops the
@@ -296,88 +192,78 @@ static void put_value(writer *w, int key) {
   lua_pop(L, 1);
 }
 
-static int compare_numbers(const sortable *a, const sortable *b) {
-  if (!a->is_float && !b->is_float)
-    return (a->u.i > b->u.i) - (a->u.i < b->u.i);
-  if (a->is_float && b->is_float) return (a->u.f > b->u.f) - (a->u.f < b->u.f);
-  if (a->is_float) return -compare_numbers(b, a);
-  if (b->u.f >= 9223372036854775808.0) return -1;
-  if (b->u.f < -9223372036854775808.0) return 1;
-  if (a->u.i != (lua_Integer)b->u.f)
-    return (a->u.i > (lua_Integer)b->u.f) ? 1 : -1;
-  return (b->u.f > (lua_Number)(lua_Integer)b->u.f) ? -1 : 1;
-}
+/* }====================================================== */
 
-/* Booleans come before numbers, numbers before strings; no two keys of a table
-** are equal. */
+/* {======================================================
+** Keys
+** ======================================================= */
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* An integer and a float are never equal, as keys.  Where they are as floats,
+** the float is 2^63. */
 static int compare_keys(const void *left, const void *right) {
   const sortable *a = (const sortable *)left, *b = (const sortable *)right;
-  size_t len;
-  int order;
-  if (a->string == NULL || b->string == NULL) {
-    if (a->string != NULL || b->string != NULL) return a->string ? 1 : -1;
-    if (a->is_boolean != b->is_boolean) return b->is_boolean ? 1 : -1;
-    return compare_numbers(a, b);
-  }
-  len = (a->u.len < b->u.len) ? a->u.len : b->u.len;
-  order = memcmp(a->string, b->string, len);
+  int order = COMPARE(a->kind, b->kind);
   if (order != 0) return order;
-  return (a->u.len > b->u.len) - (a->u.len < b->u.len);
+  if (a->kind == STRING) {
+    order = memcmp(a->string, b->string, (a->len < b->len) ? a->len : b->len);
+    return (order != 0) ? order : COMPARE(a->len, b->len);
+  }
+  order = COMPARE(a->f, b->f);
+  if (order == 0) order = COMPARE(a->is_float, b->is_float);
+  return (order != 0) ? order : COMPARE(a->i, b->i);
 }
 
 static void sort(sortable *keys, size_t n) {
   if (n > 1) qsort(keys, n, sizeof(sortable), compare_keys);
 }
 
-static void set_integer(sortable *key, lua_Integer i) {
-  memset(key, 0, sizeof(*key));
-  key->u.i = i;
+/* Pushes the key of a field in VALUES. */
+static int push_key(const writer *w, lua_Integer at) {
+  if (at > w->elements) return lua_rawgeti(w->L, FIELDKEYS, at);
+  lua_pushinteger(w->L, at);
+  return LUA_TNUMBER;
 }
 
-/* Reads the key at `index` if the key is not an object. */
-static int read_key(lua_State *L, int index, sortable *key) {
-  memset(key, 0, sizeof(*key));
-  switch (lua_type(L, index)) {
-    case LUA_TBOOLEAN:
-      key->is_boolean = 1;
-      key->u.i = lua_toboolean(L, index);
-      return 1;
-    case LUA_TNUMBER:
-      key->is_float = !lua_isinteger(L, index);
-      if (key->is_float)
-        key->u.f = lua_tonumber(L, index);
-      else
-        key->u.i = lua_tointeger(L, index);
-      return 1;
-    case LUA_TSTRING:
-      key->string = lua_tolstring(L, index, &key->u.len);
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-/* Returns the place for key number `n`, from 0 on. */
-static sortable *need_key(writer *w, size_t n) {
+/* Adds the key of a field in VALUES to the `n` that are there. */
+static void add_key(writer *w, size_t n, lua_Integer at) {
+  lua_State *L = w->L;
+  sortable *key;
+  int type = push_key(w, at);
   if (n == w->size_keys) {
     w->size_keys = 2 * n + 16;
-    w->keys = (sortable *)mwb_grow_block(w->L, KEYS, n * sizeof(sortable),
+    w->keys = (sortable *)mwb_grow_block(L, KEYS, n * sizeof(sortable),
                                          w->size_keys * sizeof(sortable));
   }
-  return &w->keys[n];
+  key = &w->keys[n];
+  memset(key, 0, sizeof(*key));
+  key->at = at;
+  if (type == LUA_TSTRING) {
+    key->kind = STRING;
+    key->string = lua_tolstring(L, -1, &key->len);
+  } else if (type == LUA_TNUMBER) {
+    key->kind = NUMBER;
+    key->is_float = !lua_isinteger(L, -1);
+    key->i = lua_tointeger(L, -1);
+    key->f = lua_tonumber(L, -1);
+  } else if (type == LUA_TBOOLEAN) {
+    key->i = lua_toboolean(L, -1);
+  } else if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
+    key->kind = OBJECT;
+    key->i = number_of(w);
+  } else {
+    lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
+    refuse(w, lua_tostring(L, -1), 0);
+  }
+  lua_settop(L, IGNORED);
 }
+
+/* }====================================================== */
 
 /* {======================================================
 ** The fields of the current object
 ** ======================================================= */
-
-/* Pushes the key of a field in VALUES. */
-static void push_key(const writer *w, lua_Integer at) {
-  if (at <= w->elements)
-    lua_pushinteger(w->L, at);
-  else
-    lua_rawgeti(w->L, FIELDKEYS, at);
-}
 
 /* Copies the fields to VALUES, and to FIELDKEYS the keys; but not those of a
 ** list's elements, which come first. */
@@ -437,88 +323,135 @@ static int is_state(writer *w) {
   return yes;
 }
 
-/* Is the field of VALUES one of those that are written now?  One whose key is
-** an object is put off. */
+/* The field, whose key is an object that has not been visited, and the value,
+** which are on the top, wait. */
+static void wait(writer *w) {
+  lua_State *L = w->L;
+  int key = lua_gettop(L) - 1;
+  lua_Integer n;
+  lua_pushvalue(L, key);
+  if (lua_rawget(L, WAITING) == LUA_TNIL) {
+    lua_newtable(L);
+    lua_replace(L, key + 2);
+    lua_pushvalue(L, key);
+    lua_pushvalue(L, key + 2);
+    lua_rawset(L, WAITING);
+    w->waiting++;
+  }
+  n = (lua_Integer)lua_rawlen(L, -1);
+  lua_pushinteger(L, w->current);
+  lua_rawseti(L, -2, n + 1);
+  lua_pushvalue(L, key + 1);
+  lua_rawseti(L, -2, n + 2);
+}
+
+/* Is the field of VALUES one of those that are written now? */
 static int is_now(writer *w, lua_Integer at) {
   lua_State *L = w->L;
-  int type, yes;
-  push_key(w, at);
-  type = lua_type(L, -1);
+  int type = push_key(w, at), yes;
   lua_rawgeti(L, VALUES, at);
   yes = is_state(w);
   if (yes && (type == LUA_TTABLE || type == LUA_TUSERDATA)) {
-    put_off(w);
-    return 0;
+    lua_Integer n;
+    lua_pushvalue(L, -2);
+    n = number_of(w);
+    lua_pop(L, 1);
+    yes = n > 0 && n <= w->current;
+    if (!yes) wait(w);
   }
   lua_settop(L, IGNORED);
   return yes;
 }
 
-/* Sorts the keys of the fields that are written now.  Returns how many there
-** are. */
-static size_t sort_fields(writer *w) {
-  lua_State *L = w->L;
-  size_t count = 0, list = 0;
-  lua_Integer i;
-  for (i = 1; i <= w->fields; i++) {
-    sortable *key;
-    lua_settop(L, IGNORED);
+static int is_integer(const sortable *key, lua_Integer i) {
+  return key->kind == NUMBER && !key->is_float && key->i == i;
+}
+
+/* Sorts the keys of the fields that are written now, but for those of a list
+** whose elements come first.  Returns the length of the list; `*n` is the
+** number of keys. */
+static lua_Integer sort_fields(writer *w, size_t *n) {
+  lua_Integer list = w->has_objects ? 0 : w->elements, i;
+  size_t count = 0;
+  for (i = list + 1; i <= w->fields; i++) {
     if (w->has_objects && !is_now(w, i)) continue;
-    key = need_key(w, count++);
-    if (i <= w->elements) {
-      set_integer(key, i);
-      list = count;
-    } else {
-      lua_rawgeti(L, FIELDKEYS, i);
-      if (!read_key(L, -1, key)) {
-        lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
-        refuse(w, lua_tostring(L, -1), 0);
-      }
-    }
-    key->at = i;
+    if (i == list + 1 && i <= w->elements)
+      list = i;
+    else
+      add_key(w, count++, i);
   }
-  lua_settop(L, IGNORED);
-  if (count > list + 1) sort(w->keys + list, count - list);
-  if (count > list && list > 0 &&
-      compare_keys(&w->keys[list - 1], &w->keys[list]) > 0)
+  sort(w->keys, count);
+  if (list > 0 && count > 0 &&
+      (w->keys[0].kind < NUMBER ||
+       (w->keys[0].kind == NUMBER && w->keys[0].f < (lua_Number)list))) {
+    for (; list > 0; list--) add_key(w, count++, list);
     sort(w->keys, count);
-  return count;
+  }
+  *n = count;
+  return list;
 }
 
-/* Is the key the integer `n`? */
-static int is_integer(const sortable *key, size_t n) {
-  return key->string == NULL && !key->is_float && !key->is_boolean &&
-         key->u.i == (lua_Integer)n;
-}
-
-/* Returns the length of the list with which the sorted keys begin; 0 if another
-** key stands between those of the list. */
-static size_t list_length(const writer *w, size_t count) {
-  size_t n = 0, i;
-  while (n < count && is_integer(&w->keys[n], n + 1)) n++;
-  for (i = n; i < count && w->keys[i].is_float; i++) continue;
-  return (i > n && i < count && is_integer(&w->keys[i], n + 1)) ? 0 : n;
-}
-
-/* Puts a field of VALUES, or with `only_value` its value. */
-static void put_field(writer *w, lua_Integer at, int only_value) {
+/* Puts the value of a field of VALUES. */
+static void put_element(writer *w, lua_Integer at) {
   lua_State *L = w->L;
   lua_rawgeti(L, VALUES, at);
-  if (!only_value || !mwb_put_value(&w->out, IGNORED + 1)) {
+  if (!mwb_put_value(&w->out, IGNORED + 1)) {
     push_key(w, at);
     lua_insert(L, IGNORED + 1);
-    if (!only_value) mwb_put_value(&w->out, IGNORED + 1);
     put_value(w, IGNORED + 1);
   }
   lua_settop(L, IGNORED);
 }
 
+static void put_late_field(writer *w, lua_Integer of, lua_Integer key) {
+  mwb_put_byte(&w->out, MWB_ITEM_FIELD);
+  mwb_put_count(&w->out, (uint64_t)of);
+  mwb_put_count(&w->out, (uint64_t)key);
+}
+
 static void put_fields(writer *w) {
-  size_t count = sort_fields(w), n = list_length(w, count), i;
-  mwb_put_count(&w->out, n);
-  for (i = 0; i < n; i++) put_field(w, w->keys[i].at, 1);
-  mwb_put_count(&w->out, count - n);
-  for (; i < count; i++) put_field(w, w->keys[i].at, 0);
+  lua_State *L = w->L;
+  size_t n, i, pairs = 0, more = 0;
+  lua_Integer list = sort_fields(w, &n), at;
+  while (more < n && is_integer(&w->keys[more], list + (lua_Integer)more + 1))
+    more++;
+  mwb_put_count(&w->out, (uint64_t)list + more);
+  for (at = 1; at <= list; at++) put_element(w, at);
+  for (i = 0; i < more; i++) put_element(w, w->keys[i].at);
+  for (pairs = more; pairs < n && w->keys[pairs].kind < OBJECT;) pairs++;
+  mwb_put_count(&w->out, pairs - more);
+  for (; i < n; i++) {
+    if (i >= pairs) {
+      put_late_field(w, w->current, w->keys[i].i);
+    } else {
+      push_key(w, w->keys[i].at);
+      mwb_put_value(&w->out, IGNORED + 1);
+      lua_settop(L, IGNORED);
+    }
+    put_element(w, w->keys[i].at);
+  }
+}
+
+/* Puts the fields that have waited for the current object. */
+static void put_waiting(writer *w) {
+  lua_State *L = w->L;
+  lua_Integer n = w->current, i;
+  lua_settop(L, BEFORE);
+  lua_rawgeti(L, QUEUE, 3 * n - 2); /* CURRENT */
+  lua_pushvalue(L, CURRENT);
+  if (lua_rawget(L, WAITING) == LUA_TNIL) return;
+  for (i = 1; lua_rawgeti(L, CURRENT + 1, i) != LUA_TNIL; i += 2) {
+    w->current = lua_tointeger(L, -1);
+    put_late_field(w, w->current, n);
+    lua_rawgeti(L, CURRENT + 1, i + 1);
+    put_value(w, CURRENT);
+    lua_pop(L, 1);
+  }
+  w->current = n;
+  w->waiting--;
+  lua_settop(L, CURRENT);
+  lua_pushnil(L);
+  lua_rawset(L, WAITING);
 }
 
 /* }====================================================== */
@@ -584,6 +517,7 @@ static void put_table(writer *w) {
 static void put_userdata(writer *w) {
   lua_State *L = w->L;
   mwb_put_byte(&w->out, MWB_ITEM_USERDATA);
+  lua_settop(L, IGNORED);
   push_class_name(w);
   if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_HASSTATE) != LUA_TNIL) {
     mwb_push_part_before(L, BEFORE, CURRENT, MWB_STATE);
@@ -596,71 +530,31 @@ static void put_userdata(writer *w) {
   put_value(w, lua_gettop(L) - 1);
 }
 
-/* Puts the objects of the queue from a number on.  Returns the number after the
-** last one. */
-static lua_Integer put_objects(writer *w, lua_Integer from) {
+/* Puts the objects of the queue. */
+static void put_objects(writer *w) {
   lua_State *L = w->L;
-  for (; from <= w->objects; from++) {
-    w->current = from;
+  while (w->current < w->objects) {
+    w->current++;
     lua_settop(L, BEFORE);
-    lua_rawgeti(L, QUEUE, from);
-    if (lua_istable(L, CURRENT)) {
+    lua_rawgeti(L, QUEUE, 3 * w->current - 2);
+    if (lua_istable(L, CURRENT))
       put_table(w);
-    } else {
-      lua_settop(L, IGNORED);
+    else
       put_userdata(w);
-    }
     if (w->walk.late) refuse(w, NULL, 0);
-  }
-  return from;
-}
-
-/* Puts the fields of an object whose keys are ready. */
-static void put_turn(writer *w, lua_Integer number) {
-  lua_State *L = w->L;
-  size_t count = 0, i;
-  w->current = number;
-  lua_settop(L, BEFORE);
-  lua_rawgeti(L, QUEUE, number); /* CURRENT */
-  lua_rawgeti(L, LATER, number); /* CONTENTS */
-  lua_rawgeti(L, READY, number);
-  lua_pushnil(L);
-  lua_rawseti(L, READY, number);
-  while (lua_rawgeti(L, IGNORED, (lua_Integer)count + 1) == LUA_TNUMBER) {
-    set_integer(need_key(w, count++), lua_tointeger(L, -1));
-    lua_pop(L, 1);
-  }
-  sort(w->keys, count);
-  for (i = 0; i < count; i++) {
-    lua_Integer key = w->keys[i].u.i;
-    lua_settop(L, IGNORED);
-    mwb_put_byte(&w->out, MWB_ITEM_FIELD);
-    mwb_put_count(&w->out, (uint64_t)number);
-    mwb_put_count(&w->out, (uint64_t)key);
-    lua_rawgeti(L, QUEUE, key);
-    lua_pushvalue(L, -1);
-    lua_rawget(L, CONTENTS);
-    put_value(w, IGNORED + 1);
+    if (w->waiting > 0) put_waiting(w);
   }
 }
 
-/* Puts the fields that were left for later, and what they lead to, as long as
-** keys get numbers. */
-static void put_later(writer *w, lua_Integer done) {
+/* Refuses the first object that has a field which still waits. */
+static void refuse_waiting(writer *w) {
   lua_State *L = w->L;
-  lua_Integer number = 0;
-  while ((number = next_turn(w, number)) != 0) {
-    put_turn(w, number);
-    done = put_objects(w, done);
-  }
   lua_settop(L, BEFORE);
-  w->current = 0;
   for (lua_pushnil(L); lua_next(L, WAITING) != 0; lua_settop(L, BEFORE + 1)) {
     lua_rawgeti(L, -1, 1);
-    if (w->current == 0 || lua_tointeger(L, -1) < w->current)
-      w->current = lua_tointeger(L, -1);
+    if (lua_tointeger(L, -1) < w->current) w->current = lua_tointeger(L, -1);
   }
-  if (w->current > 0) refuse(w, "an object that is nothing but a key", 0);
+  refuse(w, "an object that is nothing but a key", 0);
 }
 
 static uint64_t mix(uint64_t a, uint64_t b) {
@@ -691,9 +585,8 @@ static int write(lua_State *L) {
   w.s = s;
   w.marks = mwb_marks(L, s);
   luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot write");
-  lua_settop(L, WAY);
   while (lua_gettop(L) < WAITING) lua_newtable(L);
-  lua_settop(L, TURNS);
+  lua_settop(L, KEYS);
   mwb_push_delivered(L, s); /* BEFORE */
   w.walk.found = CLASSES;
   w.walk.entered = NUMBERS;
@@ -708,7 +601,8 @@ static int write(lua_State *L) {
   lua_pushnil(L);
   lua_pushvalue(L, ROOT);
   add_object(&w, BEFORE + 1);
-  put_later(&w, put_objects(&w, 1));
+  put_objects(&w);
+  if (w.waiting > 0) refuse_waiting(&w);
   bytes = w.out.bytes;
   n = w.out.n;
   mwb_put_fixed(bytes + 16, (uint64_t)w.objects, 4);
@@ -724,50 +618,36 @@ static int write(lua_State *L) {
   return 1;
 }
 
-/* Calls `write` for the arguments, from ROOT to NAMES, until no class is found
-** late.  Returns whether that went well; if not, nil and what cannot be said,
-** with the way to it, are on the top. */
-static int call_write(lua_State *L, int hashes) {
+/* snapshot(root, describe, descend, names, hashes) -> bytes, or their hash, and
+** the number of the last entry that was delivered before; nil and what cannot
+** be said, with the way to it */
+static int snapshot(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
+  uint64_t last = mw_delivery_last(s->engine);
   int searched = 0, is_late, i;
-  lua_settop(L, NAMES);
-  lua_pushboolean(L, hashes);
+  lua_settop(L, HASHES);
   lua_newtable(L); /* CLASSES */
   for (;;) {
     lua_settop(L, CLASSES);
     lua_newtable(L); /* WAY */
     mwb_push_function(L, s, write);
     for (i = ROOT; i <= WAY; i++) lua_pushvalue(L, i);
-    if (lua_pcall(L, WAY, 1, 0) == LUA_OK) return 1;
+    if (lua_pcall(L, WAY, 1, 0) == LUA_OK) {
+      lua_pushinteger(L, (lua_Integer)last);
+      return 2;
+    }
     if (!lua_rawequal(L, -1, WAY)) lua_error(L); /* a rule's own error */
     is_late = lua_rawgeti(L, WAY, 1) == LUA_TNIL;
     if (searched && !is_late) break;
     if (!searched) mwb_find_classes(L, s, ROOT, CLASSES);
     searched = 1;
   }
-  lua_settop(L, WAY);
   lua_pushnil(L);
-  lua_insert(L, WAY);
-  return 0;
-}
-
-/* snapshot(root, describe, descend, names) -> bytes, number of the last entry
-** that was delivered before; nil and what cannot be said, with the way to it */
-static int snapshot(lua_State *L) {
-  uint64_t last = mw_delivery_last(mwb_state_of(L)->engine);
-  if (!call_write(L, 0)) return 2;
-  lua_pushinteger(L, (lua_Integer)last);
+  lua_pushvalue(L, WAY);
   return 2;
 }
 
-/* hash(root, describe, descend, names) -> hash; nil and what cannot be said,
-** with the way to it */
-static int hash(lua_State *L) { return call_write(L, 1) ? 1 : 2; }
-
-/* }====================================================== */
-
 void mwb_open_snapshots(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"snapshot", snapshot}, {"hash", hash}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"snapshot", snapshot}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

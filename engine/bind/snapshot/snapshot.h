@@ -32,9 +32,12 @@ typedef struct mwb_output {
   unsigned char *bytes;
   size_t n, size;
   int block;         /* index of the userdata */
-  int strings;       /* index of a table: string -> number; 0: no numbers */
+  int strings;       /* index of a table: string -> number */
   lua_Integer known; /* strings that have numbers */
 } mwb_output;
+
+/* Makes the block at `index` larger, of which `used` bytes are kept. */
+void *mwb_grow_block(lua_State *L, int index, size_t used, size_t size);
 
 unsigned char *mwb_need_bytes(mwb_output *o, size_t more);
 static inline void mwb_put_byte(mwb_output *o, int byte) {
@@ -47,14 +50,12 @@ void mwb_put_count(mwb_output *o, uint64_t n);
 ** is an object. */
 int mwb_put_value(mwb_output *o, int index);
 void mwb_put_string(mwb_output *o, int index);
-void mwb_put_object(mwb_output *o, uint64_t number);
 
 /* What is read. */
 typedef struct mwb_input {
   lua_State *L;
   const unsigned char *at, *end;
   uint64_t strings; /* that came before */
-  int numbers_strings;
 } mwb_input;
 
 /* A value that has been read. */
@@ -74,7 +75,6 @@ static inline int mwb_get_byte(mwb_input *in) {
   if (in->at == in->end) mwb_fail(in->L, "the bytes end too early");
   return *in->at++;
 }
-
 uint64_t mwb_get_long_count(mwb_input *in);
 static inline uint64_t mwb_get_count(mwb_input *in) {
   if (in->at < in->end && *in->at < 128) return *in->at++;
@@ -82,31 +82,15 @@ static inline uint64_t mwb_get_count(mwb_input *in) {
 }
 
 /* Reads how many elements of `size` bytes at least follow. */
-static inline uint64_t mwb_get_length(mwb_input *in, unsigned size) {
-  uint64_t n = mwb_get_count(in);
-  if (n > (uint64_t)(in->end - in->at) / size)
-    mwb_fail(in->L, "the bytes end too early");
-  return n;
-}
+uint64_t mwb_get_length(mwb_input *in, unsigned size);
 
-/* Reads a value, or one that can be a key and is no object. */
-void mwb_get_long_item(mwb_input *in, mwb_item *item);
+/* Reads a value.  The tag of a small integer is that of any. */
+void mwb_get_other(mwb_input *in, mwb_item *item, int tag);
 static inline void mwb_get_item(mwb_input *in, mwb_item *item) {
-  if (in->at < in->end && *in->at >= MWB_TAG_SMALL && in->numbers_strings) {
-    item->tag = MWB_TAG_INTEGER;
-    item->i = *in->at++ - MWB_TAG_SMALL;
-  } else {
-    mwb_get_long_item(in, item);
-  }
-}
-void mwb_get_key(mwb_input *in, mwb_item *item);
-
-/* Pushes the value, or returns 0 for strings, objects and classes. */
-int mwb_push_other(lua_State *L, const mwb_item *item);
-static inline int mwb_push_item(lua_State *L, const mwb_item *item) {
-  if (item->tag != MWB_TAG_INTEGER) return mwb_push_other(L, item);
-  lua_pushinteger(L, item->i);
-  return 1;
+  int tag = mwb_get_byte(in);
+  item->tag = MWB_TAG_INTEGER;
+  item->i = tag - MWB_TAG_SMALL;
+  if (tag < MWB_TAG_SMALL) mwb_get_other(in, item, tag);
 }
 
 /* Numbers of `size` bytes, the lowest first. */
@@ -115,9 +99,6 @@ uint64_t mwb_get_fixed(const unsigned char *from, int size);
 
 /* The CRC-32 of some bytes. */
 uint32_t mwb_checksum(const unsigned char *bytes, size_t len);
-
-/* Makes the block at `index` larger, of which `used` bytes are kept. */
-void *mwb_grow_block(lua_State *L, int index, size_t used, size_t size);
 
 /* }====================================================== */
 

@@ -1,21 +1,18 @@
 --- Effects as bytes, for a file or another program.
 -- SPDX-License-Identifier: MIT
 --
---     "MWE" version | length of the body | checksum of the body | body
---     1   3        4                    8                     12
+-- The bytes are "MWE", a version, and the snapshot of a list:
 --
--- The body is a script (see script.lua) in four lists.  Each list follows its
--- length:
+--     { objects, object, kind, key, value, object, kind, key, value, ... }
 --
---     classes  length, name
---     places   number of keys, keys: the way from the root
---     tables   mark of JSON, class, number of fields, and for each field
---              key, value
---     writes   object, kind, key, value
+-- which has the writes of a script (see script.lua).  A delete has no value, a
+-- change of the class has the class, or false, in the place of key and value.
+-- For each object there is a table that stands for it: `objects` itself for the
+-- root, and the elements of `objects` for all others:
 --
--- Objects are numbered in the order of the lists: the root is 0, then classes,
--- then places, then tables.  These numbers, all lengths and kinds are counts;
--- the core's bytes.c says how those and values are written.
+--     { PLACE, key... }                          the way from the root
+--     { CLASS, name }
+--     { NEW, mark, class or false, key, value... }
 --
 -- Bytes name a class only by the name that the receiver gave it.  So bytes set
 -- no other metatable, and they write into no class.
@@ -31,71 +28,69 @@ local state = require "moonwatch.state"
 
 local private = core.private
 local raw = private.raw
-local count, value_bytes = private.count_bytes, private.value_bytes
 
 local bytes = {}
 
-local HEADER = "<c3 B I4 I4"
-local MAGIC, VERSION = "MWE", 2
-
+local HEAD = "MWE\3"
 local MEMORY = "not enough memory"
 
+local PLACE, CLASS, NEW = 0, 1, 2
 local KINDS = { insert = 0, update = 1, delete = 2, metatable = 3 }
 local MARKS = { array = 1, object = 2 }
+
+local function fail(message, ...) error { message:format(...) } end
+
+local function yes() return true end
+local function no() fail "it has a class" end
 
 -- {======================================================
 -- Writing
 -- =======================================================
 
-local function number_objects(script, root)
-  local numbers, n = { [root] = 0 }, 0
-  for _, list in ipairs { script.classes, script.places, script.tables } do
-    for _, its in ipairs(list) do
-      if not numbers[its.object] then
-        n = n + 1
-        numbers[its.object] = n
-      end
-    end
+-- Returns the list of which the bytes are a snapshot.
+local function list_of(script, root)
+  local objects = {}
+  local stands, out = { [root] = objects }, { objects }
+  local function said(value)
+    local stand = value ~= nil and stands[value]
+    if stand then return stand end
+    return value
   end
-  return numbers
-end
-
-local function body(script, root)
-  local numbers, out = number_objects(script, root), {}
-  local function put(s) out[#out + 1] = s end
-  local function put_value(value) put(value_bytes(value, numbers)) end
-  local places = {}
-  for _, place in ipairs(script.places) do
-    if #place > 0 then places[#places + 1] = place end
+  local function add(object, stand)
+    stands[object] = stand
+    objects[#objects + 1] = stand
   end
-  put(count(#script.classes))
+  local function put(list, value) list[#list + 1] = said(value) end
   for _, its in ipairs(script.classes) do
-    put(count(#its.name))
-    put(its.name)
+    add(its.object, { CLASS, its.name })
   end
-  put(count(#places))
-  for _, place in ipairs(places) do
-    put(count(#place))
-    for _, key in ipairs(place) do put_value(key) end
-  end
-  put(count(#script.tables))
-  for _, its in ipairs(script.tables) do
-    put(count(MARKS[json.mark(its.object)] or 0))
-    put_value(its.class)
-    put(count(#its.fields))
-    for _, pair in ipairs(its.fields) do
-      put_value(pair[1])
-      put_value(pair[2])
+  for _, place in ipairs(script.places) do
+    if #place > 0 then
+      add(place.object, { PLACE })
+      for _, key in ipairs(place) do put(stands[place.object], key) end
     end
   end
-  put(count(#script.writes))
-  for _, write in ipairs(script.writes) do
-    put(count(numbers[write.object]))
-    put(count(KINDS[write.kind]))
-    put_value(write.key)
-    put_value(write.value)
+  for _, its in ipairs(script.tables) do
+    add(its.object, { NEW, MARKS[json.mark(its.object)] or 0,
+      its.class ~= nil and said(its.class) })
   end
-  return table.concat(out)
+  for _, its in ipairs(script.tables) do
+    for _, pair in ipairs(its.fields) do
+      put(stands[its.object], pair[1])
+      put(stands[its.object], pair[2])
+    end
+  end
+  for _, write in ipairs(script.writes) do
+    put(out, write.object)
+    put(out, KINDS[write.kind])
+    if write.kind == "metatable" then
+      put(out, write.value or false)
+    else
+      put(out, write.key)
+      if write.kind ~= "delete" then put(out, write.value) end
+    end
+  end
+  return out
 end
 
 --- Returns the effects as a string, for a program that has a copy of what was
@@ -106,13 +101,9 @@ function bytes.to_bytes(self, root)
   check.argument(type(root) == "table", 1, "to_bytes", "table", root)
   local script, message = make_script(self, { root = root }, nil, true)
   if not script then return nil, message end
-  local ok, text = pcall(body, script, root)
-  if ok then
-    return string.pack(HEADER, MAGIC, VERSION, #text,
-      private.checksum(text)) .. text
-  end
-  if type(text) ~= "table" then error(text, 0) end
-  return nil, text[1]
+  local text, way = private.snapshot(list_of(script, root), no, yes, {})
+  if not text then return nil, way[1] .. " cannot be sent" end
+  return HEAD .. text
 end
 
 -- }======================================================
@@ -121,186 +112,144 @@ end
 -- Reading: an error is a table with the message
 -- =======================================================
 
-local function fail(message) error { message } end
-
 local Reader = {}
 Reader.__index = Reader
 
-function Reader:count()
-  local n
-  n, self.at = private.read_count(self.bytes, self.at)
-  return n
-end
-
--- Reads the length of a list whose elements have at least `size` bytes.
-function Reader:length(size)
-  local n
-  n, self.at = private.read_count(self.bytes, self.at, size)
-  return n
-end
-
-function Reader:take(n)
-  local s = self.bytes:sub(self.at, self.at + n - 1)
-  self.at = self.at + n
-  return s
-end
-
-function Reader:object()
-  local object = self.objects[self:count()]
+-- Returns a value, or the object for which a table stands.
+function Reader:value(value)
+  if type(value) ~= "table" then return value end
+  local object = self.objects[value]
   if object == nil then fail "it refers to an object that there is not" end
   return object
 end
 
-function Reader:value()
-  local value
-  value, self.at = private.read_value(self.bytes, self.at, self.objects)
-  return value
-end
-
-function Reader:key()
-  local key = self:value()
+function Reader:key(key)
   if key == nil or key ~= key then fail "it has a key that is none" end
-  return key
+  return self:value(key)
 end
 
--- Returns a class, which only the list of classes has, or nil.
-function Reader:class()
-  local class = self:value()
+function Reader:class(stand)
+  local class = stand and self:value(stand) or nil
   if class ~= nil and not self.classes[class] then
     fail "a class is none that has a name"
   end
   return class
 end
 
-function Reader:named_class()
-  local name = self:take(self:length(1))
+function Reader:named_class(name)
   local class = named.class(name)
-  if not class then fail(("no class has the name '%s'"):format(name)) end
+  if not class then fail("no class has the name '%s'", tostring(name)) end
   self.classes[class] = true
   return class
 end
 
-function Reader:place()
-  local object = self.objects[0]
-  for _ = 1, self:length(1) do
-    local key = self:key()
-    local parent = object
-    if type(parent) == "table" then object = rawget(raw(parent), key)
-    else object = nil end
+function Reader:place(stand)
+  local object = self.root
+  for i = 2, #stand do
+    local parent, key = object, self:key(stand[i])
+    object = nil
+    if type(parent) == "table" then object = rawget(raw(parent), key) end
     if type(object) == "table" and
       not self.is_state(parent, key, object) then
       object = nil
     end
     if object == nil then
-      fail(("the root has no such object, at key '%s'"):format(tostring(key)))
+      fail("the root has no such object, at key '%s'", tostring(key))
     end
   end
   return object
 end
 
-function Reader:table(t)
-  local mark = self:count()
-  if mark > 2 or mark < 0 then fail "a table has an unknown mark" end
-  if mark > 0 then private.set_mark(t, mark) end
-  local class = self:class()
-  for _ = 1, self:length(2) do
-    local key = self:key()
-    rawset(t, key, self:value())
+-- Finds what there is, and checks what the new tables are.
+function Reader:find(stand)
+  local kind = type(stand) == "table" and stand[1]
+  if kind == PLACE then
+    self.objects[stand] = self:place(stand)
+  elseif kind == CLASS then
+    self.objects[stand] = self:named_class(stand[2])
+  elseif kind == NEW then
+    local mark = stand[2]
+    if mark ~= 0 and mark ~= 1 and mark ~= 2 then
+      fail "a table has an unknown mark"
+    end
+    self.objects[stand], self.new[#self.new + 1] = {}, stand
+    self.has_classes = self:class(stand[3]) ~= nil or self.has_classes
+  else
+    fail "it has an object of an unknown kind"
   end
-  return class
 end
 
-local NAMES = {}
-for name, kind in pairs(KINDS) do NAMES[kind] = name end
-
-function Reader:write()
-  local object, kind = self:object(), NAMES[self:count()]
+function Reader:write(i)
+  local list = self.list
+  local object, kind = self:value(list[i]), list[i + 1]
   if type(object) ~= "table" then fail "it writes to what is no table" end
   if self.classes[object] then fail "it writes to a class" end
-  if not kind then fail "it has a write of an unknown kind" end
-  if kind == "metatable" then
-    if self:value() ~= nil then fail "it has a key that is none" end
-    local class = self:class()
+  if kind == KINDS.metatable then
+    local class = self:class(list[i + 2])
     local metatable = class and named.metatable(class)
     if class and not metatable then
       fail "a class does not show its metatable"
     end
-    return { object = object, new = metatable, kind = kind }
+    return { object = object, new = metatable, kind = "metatable" }, i + 3
   end
-  return { object = object, key = self:key(), new = self:value(), kind = kind }
-end
-
--- Makes the new tables of a list.  `made` has the objects of classes, or is nil
--- when these are not made yet.
-function Reader:tables(first, n, made)
-  local classes, any = {}, false
-  for i = 1, n do
-    self.objects[first + i] = made and made[i] or {}
+  local key = self:key(list[i + 2])
+  if kind == KINDS.delete then
+    return { object = object, key = key, kind = "delete" }, i + 3
+  elseif kind ~= KINDS.insert and kind ~= KINDS.update then
+    fail "it has a write of an unknown kind"
   end
-  for i = 1, n do
-    local object = self.objects[first + i]
-    classes[i] = self:table(raw(object)) or false
-    any = any or classes[i]
-  end
-  return any and classes
+  return { object = object, key = key, new = self:value(list[i + 3]),
+    kind = kind == KINDS.insert and "insert" or "update" }, i + 4
 end
 
--- Reads all.  Returns the writes, and the classes of the new tables, if any.
-function Reader:run(made)
-  for i = 1, self:length(1) do self.objects[i] = self:named_class() end
-  local first = #self.objects
-  for i = 1, self:length(1) do self.objects[first + i] = self:place() end
-  first = #self.objects
-  local classes = self:tables(first, self:length(3), made)
-  local writes = {}
-  for i = 1, self:length(4) do writes[i] = self:write() end
-  if self.at <= #self.bytes then fail "there is something after its end" end
-  return writes, classes
-end
-
-local function open(text)
-  if #text < string.packsize(HEADER) then fail "it ends too early" end
-  local magic, version, length, sum, at = string.unpack(HEADER, text)
-  if magic ~= MAGIC then fail "these are not effects" end
-  if version ~= VERSION then
-    fail(("version %d is not known here"):format(version))
-  end
-  if length ~= #text - at + 1 then fail "the length is not right" end
-  local its = text:sub(at)
-  if private.checksum(its) ~= sum then fail "the checksum is not right" end
-  return its
-end
-
-local function new_reader(root, its, is_state)
-  return setmetatable({ bytes = its, at = 1, objects = { [0] = root },
-    classes = {}, is_state = is_state }, Reader)
-end
-
--- Returns an object of each class in a list that has one.
-local function make_objects(classes)
-  local made = {}
-  for i, class in ipairs(classes) do
-    if class then
-      local ok, object = pcall(policy.new_object, class)
-      if object == MEMORY then error(MEMORY, 0) end
-      if not ok then
-        fail(("class '%s' makes no object: %s"):format(named.name(class),
-          tostring(object)))
-      end
-      made[i] = object
+-- Fills the new tables.  Returns the writes.
+function Reader:run()
+  for _, stand in ipairs(self.new) do
+    local object = self.objects[stand]
+    if stand[2] > 0 then private.set_mark(object, stand[2]) end
+    for i = 4, #stand, 2 do
+      rawset(raw(object), self:key(stand[i]), self:value(stand[i + 1]))
     end
   end
-  return made
+  local writes, at = {}, 2
+  while at <= #self.list do
+    writes[#writes + 1], at = self:write(at)
+  end
+  return writes
+end
+
+-- Makes the new tables, those with a class by the program's functions.
+function Reader:make()
+  for _, stand in ipairs(self.new) do
+    local class, ok, object = self:class(stand[3]), true, {}
+    if class then ok, object = pcall(policy.new_object, class) end
+    if object == MEMORY then error(MEMORY, 0) end
+    if not ok then
+      fail("class '%s' makes no object: %s", named.name(class),
+        tostring(object))
+    end
+    self.objects[stand] = object
+  end
 end
 
 -- Returns the writes.  Objects of classes are made by the program's functions,
--- so they are made when all has been read and found right; then all is read
--- once more.
+-- so they are made when all has been found right; then all is done once more.
 local function read(root, text)
-  local its, is_state = open(text), state.below(root)
-  local writes, classes = new_reader(root, its, is_state):run()
-  if not classes then return writes end
-  return (new_reader(root, its, is_state):run(make_objects(classes)))
+  if text:sub(1, 3) ~= HEAD:sub(1, 3) then fail "these are not effects" end
+  if text:sub(1, 4) ~= HEAD then fail "the version is not known here" end
+  local list, message = private.restore(text:sub(5), no, no)
+  if not list then fail("%s", message) end
+  local objects = list[1]
+  if type(objects) ~= "table" then fail "it has no list of objects" end
+  local self = setmetatable({
+    root = root, list = list, objects = { [objects] = root }, new = {},
+    classes = {}, has_classes = false, is_state = state.below(root),
+  }, Reader)
+  for _, stand in ipairs(objects) do self:find(stand) end
+  local writes = self:run()
+  if not self.has_classes then return writes end
+  self:make()
+  return self:run()
 end
 
 -- }======================================================
