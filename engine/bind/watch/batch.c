@@ -4,7 +4,8 @@
 **
 **     mwb_coroutine --> batch --> the coroutine's batch that began before
 **                         |
-**                         +--> rows, and VALUES: object, key, old value of each
+**                         +--> values: object, key, old value of each row;
+**                              under 0 the memory of the rows
 **
 ** A batch is a userdata, and belongs to the coroutine that began the batch.  A
 ** write belongs to a batch as it does to a transaction: see coroutine.c.  The
@@ -13,9 +14,9 @@
 **
 ** A field that is written has a row, whether a watch waits or not: a watch that
 ** begins within the batch is told the value from before the batch.  Rows, which
-** count from 1, are found by a table.  The array MWB_OPENED finds the userdata
-** of a batch by the batch's number, and keeps no batch alive: the collector
-** ends a batch that is lost.
+** count from 1, are found by a table.  Until the end of the batch a row has the
+** hash of its field in the place of the key.  The registry has the values, so
+** they are there also when the collector has found the batch lost.
 */
 #include "../base/base.h"
 
@@ -27,24 +28,22 @@
 #include "../traps/traps.h"
 #include "watch.h"
 
-/* A batch with more rows is not used again. */
+/* The memory of a batch with more rows is not used again. */
 #define LARGE 256u
 
-/* User values of a batch; OWNER is the coroutine. */
-enum { VALUES = 1, ROWS, OWNER, CALLS, N_USER = CALLS };
+/* The only user value of a batch that is lost: the next lost one. */
+#define NEXT 1
 
 struct mwb_batch {
   mwb_state *state;
-  mwb_coroutine *of; /* while the batch is open */
-  lua_Integer number;
+  mwb_coroutine *of; /* NULL: the batch is not open */
   uint64_t order;    /* of the begin */
   mwb_batch *before; /* open, of the same coroutine */
   mwb_batch *outer;  /* open; NULL: this batch is the outermost */
-  uint32_t inner;    /* how many open ones have this one as outer batch */
   mw_batch_row *rows;
   mwi_table table; /* of the rows, in memory behind them */
   uint32_t n, size;
-  int open;
+  int values; /* in the registry; 0: there are none */
 };
 
 /* {======================================================
@@ -70,76 +69,32 @@ int mwb_in_batch(lua_State *L, mwb_state *s) { return owner_of(L, s) != NULL; }
 
 #define PARTS 3
 
-/* What VALUES has for a row. */
+/* What the values have for a row. */
 static const int parts[PARTS] = {OBJECT, KEY, OLD};
 
-/* Where VALUES has the first part of a row. */
+/* Where the values have the first part of a row. */
 static lua_Integer place_of(uint32_t n) {
   return (lua_Integer)n * PARTS - PARTS + 1;
 }
 
-/* Pushes the userdata of a batch.  Returns 0 if the collector has found the
-** batch dead, and is about to end the batch. */
-static int push_batch(lua_State *L, const mwb_state *s, const mwb_batch *b) {
-  mwb_push(L, s, MWB_OPENED);
-  lua_rawgeti(L, -1, b->number);
-  lua_replace(L, -2);
-  return lua_touserdata(L, -1) == b;
+static void push_values(lua_State *L, const mwb_batch *b) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, b->values);
 }
 
-/* Gives the batch on the top a number. */
-static void give_number(lua_State *L, const mwb_state *s, mwb_batch *b) {
-  mwb_push(L, s, MWB_OPENED);
-  b->number = (lua_Integer)lua_rawlen(L, -1) + 1;
-  lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, b->number);
-  lua_pop(L, 1);
-}
-
-/* Pushes a user value of a batch; returns 0 as above. */
-static int push_user(lua_State *L, const mwb_state *s, const mwb_batch *b,
-                     int n) {
-  int found = push_batch(L, s, b);
-  if (found) {
-    lua_getiuservalue(L, -1, n);
-    lua_replace(L, -2);
-  }
-  return found;
-}
-
-/* Sets a user value of a batch to the value on the top, and pops that. */
-static void set_user(lua_State *L, const mwb_state *s, const mwb_batch *b,
-                     int n) {
-  mwb_push(L, s, MWB_OPENED);
-  lua_rawgeti(L, -1, b->number);
-  lua_pushvalue(L, -3);
-  lua_setiuservalue(L, -2, n);
-  lua_pop(L, 3);
-}
-
-/* The key as rows have it.  A key that the engine may not keep is MW_TOTHER,
-** with a number that other keys may have, too. */
-static mw_value key_of(const mwb_write *w) {
+/* Returns a hash of the written field, which does not change when the engine
+** comes to know the key. */
+static uint32_t hash_of(const mwb_write *w) {
   mw_value key = w->change.key;
-  size_t len = 0;
-  if (key.type == MW_TOBJECT) {
+  int type = lua_type(w->L, KEY);
+  if (type != LUA_TNUMBER && type != LUA_TBOOLEAN) {
     key.type = MW_TOTHER;
-    key.u.i = (int64_t)(uintptr_t)lua_topointer(w->L, KEY);
-  } else if (key.type == MW_TSTRING) {
-    const char *text = lua_tolstring(w->L, KEY, &len);
-    uint64_t hash = len;
-    if (len <= w->s->short_string) return key;
-    while (len > 0) hash = hash * 31 + (unsigned char)text[--len];
-    key.type = MW_TOTHER;
-    key.u.i = (int64_t)hash;
+    key.u.i = mwb_hash_key(w->L, w->s, KEY);
   }
-  return key;
+  return mwi_key_hash(mw_slot(w->obj), &key);
 }
 
 static void enter_row(const mwb_state *s, mwb_batch *b, uint32_t n) {
-  const mw_batch_row *row = &b->rows[n - 1];
-  mwi_table_put(s->engine, &b->table,
-                mwi_key_hash(mw_slot(row->obj), &row->key), n);
+  mwi_table_put(s->engine, &b->table, (uint32_t)b->rows[n - 1].key.u.i, n);
 }
 
 /* Makes room for one more row. */
@@ -147,63 +102,60 @@ static void need_row(lua_State *L, const mwb_state *s, mwb_batch *b) {
   uint32_t size = (b->size == 0) ? 4 : (b->size < LARGE ? 4 : 2) * b->size, i;
   mw_batch_row *rows;
   if (b->n < b->size) return;
-  if (b->size == 0) {
-    lua_newtable(L);
-    set_user(L, s, b, VALUES);
-  }
   rows = (mw_batch_row *)lua_newuserdatauv(
       L, size * sizeof(*rows) + mwi_table_room(size), 0);
+  if (b->values == 0) {
+    lua_newtable(L);
+    b->values = luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  push_values(L, b);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, 0);
+  lua_pop(L, 1);
   if (b->n > 0) memcpy(rows, b->rows, b->n * sizeof(*rows));
-  set_user(L, s, b, ROWS);
   b->rows = rows;
   b->size = size;
   mwi_table_lend(&b->table, rows + size, size);
   for (i = 1; i <= b->n; i++) enter_row(s, b, i);
 }
 
-/* The row of the field, or 0. */
+/* The row of the written field, or 0. */
 static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
-                         const mw_value *key) {
+                         uint32_t hash) {
   lua_State *L = w->L;
+  int top = lua_gettop(L), found = 0;
   mwi_search at;
-  uint32_t n =
-      mwi_table_first(&b->table, mwi_key_hash(mw_slot(w->obj), key), &at);
-  int found = 0;
+  uint32_t n = mwi_table_first(&b->table, hash, &at);
+  if (n == 0) return 0;
+  push_values(L, b);
   for (; n != 0; n = mwi_table_next(&b->table, &at)) {
-    const mw_batch_row *row = &b->rows[n - 1];
-    if (row->obj != w->obj || !mw_value_equal(&row->key, key)) continue;
-    if (key->type != MW_TOTHER) break;
-    if (push_user(L, w->s, b, VALUES)) {
-      lua_rawgeti(L, -1, place_of(n) + 1);
-      found = lua_rawequal(L, -1, KEY);
-      lua_pop(L, 1);
-    }
+    if (b->rows[n - 1].obj != w->obj) continue;
+    lua_rawgeti(L, top + 1, place_of(n) + 1);
+    found = lua_rawequal(L, -1, KEY);
     lua_pop(L, 1);
     if (found) break;
   }
+  lua_settop(L, top);
   return n;
 }
 
-/* Gives the written field a row.  Returns 0 if the collector has found the
-** batch dead.  A row that is half filled is not found. */
-static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
+/* Gives the written field a row.  A row that is half filled is not found. */
+static uint32_t add_row(const mwb_write *w, mwb_batch *b, uint32_t hash) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), i;
-  if (!push_batch(L, w->s, b)) {
-    lua_settop(L, top);
-    return 0;
-  }
+  mw_batch_row *row;
+  int i;
   need_row(L, w->s, b);
-  lua_getiuservalue(L, top + 1, VALUES);
+  push_values(L, b);
   for (i = 0; i < PARTS; i++) {
     lua_pushvalue(L, parts[i]);
     lua_rawseti(L, -2, place_of(b->n + 1) + i);
   }
-  b->rows[b->n].obj = w->obj;
-  b->rows[b->n].key = *key;
-  b->rows[b->n].same = 0;
+  lua_pop(L, 1);
+  row = &b->rows[b->n];
+  memset(row, 0, sizeof(*row));
+  row->obj = w->obj;
+  row->key.u.i = hash;
   enter_row(w->s, b, ++b->n);
-  lua_settop(L, top);
   return b->n;
 }
 
@@ -213,24 +165,23 @@ int mwb_note_write(mwb_write *w) {
   mwb_state *s = w->s;
   mwb_batch *b = outermost(owner_of(w->L, s));
   uint64_t turn = s->watch->batch_turns;
-  mw_value key;
-  uint32_t n;
+  uint32_t hash, n;
+  mw_batch_row *row;
   if (b == NULL) return 0;
-  key = key_of(w);
-  n = find_row(w, b, &key);
+  hash = hash_of(w);
+  n = find_row(w, b, hash);
   if (n == 0 && !w->has_old) {
     mwb_read_old(w);
     mwb_write_compare(w);
     if (w->r == NULL) return 0;
     if (turn != s->watch->batch_turns) return mwb_note_write(w);
   }
-  if (n == 0) n = add_row(w, b, &key);
-  if (n == 0) return 0;
-  b->rows[n - 1].kind = w->change.kind;
-  b->rows[n - 1].seq = w->seq;
-  b->rows[n - 1].number =
-      mwb_is_read(s) ? mw_change_number(s->engine, &w->change) : 0;
-  b->rows[n - 1].order = ++s->watch->batch_turns;
+  if (n == 0) n = add_row(w, b, hash);
+  row = &b->rows[n - 1];
+  row->kind = w->change.kind;
+  row->seq = w->seq;
+  row->number = mwb_is_read(s) ? mw_change_number(s->engine, &w->change) : 0;
+  row->order = ++s->watch->batch_turns;
   return 1;
 }
 
@@ -249,7 +200,7 @@ static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
   w->change.kind = row->kind;
   w->change.number = row->number;
   w->change.node = 0;
-  push_user(L, w->s, b, VALUES);
+  push_values(L, b);
   for (i = 0; i < PARTS; i++) {
     lua_rawgeti(L, -1, place_of(n + 1) + i);
     lua_replace(L, parts[i]);
@@ -262,11 +213,8 @@ static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
   else
     mwb_push_current(L, w->s);
   lua_replace(L, VALUE);
-  if (row->kind <= MW_DELETE)
-    w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
-                     : lua_isnil(L, OLD) ? MW_INSERT
-                                         : MW_UPDATE;
-  mwb_write_compare(w);
+  w->plain = row->kind <= MW_DELETE;
+  mwb_set_kind_of(w);
 }
 
 /* Does a watch that may hear of the object compare values? */
@@ -282,11 +230,16 @@ static void prepare_rows(mwb_write *w, const mwb_batch *b) {
   uint32_t n;
   for (n = 0; n < b->n; n++) {
     mw_batch_row *row = &b->rows[n];
-    int compared = is_compared(w->s, mwb_object_of(w->s, row->obj));
-    if (row->key.type != MW_TOTHER && !compared) continue;
-    load_row(w, b, n);
+    if (is_compared(w->s, mwb_object_of(w->s, row->obj))) {
+      load_row(w, b, n);
+      row->same = w->change.same;
+    } else {
+      push_values(w->L, b);
+      lua_rawgeti(w->L, -1, place_of(n + 1) + 1);
+      lua_replace(w->L, KEY);
+      lua_pop(w->L, 1);
+    }
     row->key = mwb_key(w->L, w->s, KEY);
-    row->same = w->change.same;
   }
 }
 
@@ -302,8 +255,10 @@ static const mw_batch_call *find_calls(lua_State *L, mwb_state *s,
     *n = mw_batch_calls(s->engine, b->rows, b->n, calls, size);
     if (*n <= size) return calls;
     size = *n;
+    push_values(L, b);
     calls = (mw_batch_call *)lua_newuserdatauv(L, size * sizeof(*calls), 0);
-    set_user(L, s, b, CALLS);
+    lua_rawseti(L, -2, -1);
+    lua_pop(L, 1);
   }
 }
 
@@ -323,17 +278,13 @@ static void tell(mwb_write *w, const mwb_batch *b, const mw_batch_call *call) {
 /* deliver(batch): calls the guards.  A guard may do anything but end the batch,
 ** which has ended. */
 static int deliver(lua_State *L) {
-  mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
+  const mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
   mwb_state *s = b->state;
   uint64_t told = s->engine->watch.calls;
   mw_batch_call few[FEW];
   const mw_batch_call *calls;
   uint32_t n, i;
   mwb_write w;
-  if (!push_batch(L, s, b)) { /* has the collector found the batch dead? */
-    lua_settop(L, 1);
-    give_number(L, s, b);
-  }
   lua_settop(L, 0);
   lua_settop(L, OLD);
   mwb_write_open(L, s, &w, MW_NONE, MW_TOUCH, MWB_GIVEN);
@@ -346,57 +297,47 @@ static int deliver(lua_State *L) {
   return lua_error(L);
 }
 
-/* The batches inside a batch that ends before them get its outer batch. */
-static void hand_inner(const mwb_state *s, mwb_batch *b) {
-  const mwb_coroutine *t = s->journal->coroutines;
-  mwb_batch *its;
-  for (; t != NULL && b->inner > 0; t = t->next)
-    for (its = t->batch; its != NULL; its = its->before) {
-      if (its->outer != b) continue;
-      its->outer = b->outer;
-      b->inner--;
-      if (b->outer != NULL) b->outer->inner++;
-    }
-}
-
 /* Takes a batch from its coroutine, and from between its outer batch and its
 ** inner ones. */
 static void close_batch(lua_State *L, mwb_state *s, mwb_batch *b) {
-  mwb_coroutine *t = b->of;
-  mwb_batch **at = &t->batch;
+  mwb_coroutine *t = b->of, *other = s->journal->coroutines;
+  mwb_batch **at = &t->batch, *inner;
   while (*at != b) at = &(*at)->before;
   *at = b->before;
   t->batched = (t->batch == NULL) ? 0 : t->batch->order;
-  if (b->outer != NULL) b->outer->inner--;
-  hand_inner(s, b);
-  b->open = 0;
   b->of = NULL;
-  s->watch->batches--;
+  if (--s->watch->batches > 0) /* may there be inner ones? */
+    for (; other != NULL; other = other->next)
+      for (inner = other->batch; inner != NULL; inner = inner->before)
+        if (inner->outer == b) inner->outer = b->outer;
   s->watch->batch_turns++;
   mwb_unlink_coroutine(L, s, t);
   mwb_need(s, MWB_BATCHES, s->watch->batches > 0);
 }
 
+/* Gives the memory of the rows back. */
+static void free_rows(lua_State *L, mwb_batch *b) {
+  if (b->values != 0) luaL_unref(L, LUA_REGISTRYINDEX, b->values);
+  b->values = 0;
+  b->size = 0;
+  memset(&b->table, 0, sizeof(b->table));
+}
+
 /* Lets go of all rows. */
-static void drop_rows(lua_State *L, mwb_batch *b, int index) {
-  lua_Integer i;
+static void drop_rows(lua_State *L, mwb_batch *b) {
+  lua_Integer i = (lua_Integer)b->n * PARTS;
+  b->n = 0;
   if (b->size > LARGE) {
-    for (i = VALUES; i <= N_USER; i++) {
-      lua_pushnil(L);
-      lua_setiuservalue(L, index, (int)i);
-    }
-    b->size = 0;
-    memset(&b->table, 0, sizeof(b->table));
-  } else if (b->n > 0) {
-    lua_getiuservalue(L, index, VALUES);
-    for (i = (lua_Integer)b->n * PARTS; i > 0; i--) {
+    free_rows(L, b);
+  } else if (i > 0) {
+    push_values(L, b);
+    for (; i > 0; i--) {
       lua_pushnil(L);
       lua_rawseti(L, -2, i);
     }
     lua_pop(L, 1);
     mwi_table_empty(&b->table);
   }
-  b->n = 0;
 }
 
 /* Ends the batch at `index`.  Returns a status; with an error, that is on the
@@ -404,7 +345,7 @@ static void drop_rows(lua_State *L, mwb_batch *b, int index) {
 static int end_batch(lua_State *L, int index) {
   mwb_batch *b = (mwb_batch *)lua_touserdata(L, index);
   int status = LUA_OK;
-  if (!b->open || b->state->engine == NULL) return status;
+  if (b->of == NULL || b->state->engine == NULL) return status;
   index = lua_absindex(L, index);
   close_batch(L, b->state, b);
   if (b->n > 0) {
@@ -412,7 +353,7 @@ static int end_batch(lua_State *L, int index) {
     lua_pushvalue(L, index);
     status = lua_pcall(L, 1, 0, 0);
   }
-  drop_rows(L, b, index);
+  drop_rows(L, b);
   return status;
 }
 
@@ -422,70 +363,62 @@ static int end_batch(lua_State *L, int index) {
 ** mw.batch
 ** ======================================================= */
 
-/* Pushes a batch that is not open: a spare one, or a new one. */
+/* Pushes a batch that is not open: the spare one, or a new one. */
 static mwb_batch *push_spare(lua_State *L, mwb_state *s) {
   mwb_batch *b;
-  mwb_push(L, s, MWB_SPARES);
+  mwb_push(L, s, MWB_SPARE);
   if (lua_isuserdata(L, -1)) {
-    lua_getiuservalue(L, -1, OWNER);
-    mwb_keep(L, s, MWB_SPARES);
+    lua_pushnil(L);
+    mwb_keep(L, s, MWB_SPARE);
     return (mwb_batch *)lua_touserdata(L, -1);
   }
   lua_pop(L, 1);
-  b = (mwb_batch *)lua_newuserdatauv(L, sizeof(*b), N_USER);
+  b = (mwb_batch *)lua_newuserdatauv(L, sizeof(*b), NEXT);
   memset(b, 0, sizeof(*b));
   b->state = s;
   mwb_push(L, s, MWB_BATCH);
   lua_setmetatable(L, -2);
-  give_number(L, s, b);
   return b;
-}
-
-/* Makes the batch at `index`, which nobody else knows, a spare one.  OWNER of a
-** spare batch is the next spare batch. */
-static void add_spare(lua_State *L, mwb_state *s, int index) {
-  mwb_push(L, s, MWB_SPARES);
-  lua_setiuservalue(L, index, OWNER);
-  lua_pushvalue(L, index);
-  mwb_keep(L, s, MWB_SPARES);
 }
 
 /* Pushes a batch that belongs to the running coroutine. */
 static void begin_batch(lua_State *L, mwb_state *s) {
   mwb_batch *b = push_spare(L, s);
   mwb_coroutine *t = mwb_need_coroutine(L, s);
-  lua_pushthread(L);
-  lua_setiuservalue(L, -2, OWNER);
   b->outer = owner_of(L, s);
-  if (b->outer != NULL) b->outer->inner++;
   mwb_link_coroutine(s, t);
   b->of = t;
   b->order = t->batched = ++s->journal->orders;
   b->before = t->batch;
   t->batch = b;
   s->watch->batches++;
-  b->open = 1;
   s->watch->batch_turns++;
   mwb_need(s, MWB_BATCHES, 1);
 }
 
+/* close(batch); __close(batch, error): that error goes on, not the error of a
+** guard. */
 static int close_method(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
+  int failed = !lua_isnoneornil(L, 2);
   mwb_check_self(L, s, "close", MWB_BATCH, "batch");
   lua_settop(L, 1);
   if (mwb_put_off(L, s)) return 0;
-  mwb_enter(L);
-  if (end_batch(L, 1) != LUA_OK) return lua_error(L);
-  return 0;
+  return (end_batch(L, 1) == LUA_OK || failed) ? 0 : lua_error(L);
 }
 
-/* The next call ends the batch; OWNER of a lost batch is the next lost one. */
+/* A batch that is lost is ended by the next call; another one has its memory
+** given back. */
 static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
-  if (!b->open || s->engine == NULL) return 0;
+  if (s->engine == NULL) return 0;
+  if (b->of == NULL) {
+    free_rows(L, b);
+    return 0;
+  }
   mwb_push(L, s, MWB_LOSTBATCHES);
-  lua_setiuservalue(L, 1, OWNER);
+  lua_setiuservalue(L, 1, NEXT);
   lua_settop(L, 1);
   mwb_keep(L, s, MWB_LOSTBATCHES);
   mwb_wait(s);
@@ -494,33 +427,28 @@ static int collected(lua_State *L) {
 
 void mwb_end_lost_batches(lua_State *L, mwb_state *s) {
   int batch = lua_gettop(L) + 1;
+  mwb_batch *b;
   for (;;) {
     mwb_push(L, s, MWB_LOSTBATCHES);
     if (!lua_isuserdata(L, batch)) break;
-    lua_getiuservalue(L, batch, OWNER);
+    lua_getiuservalue(L, batch, NEXT);
     mwb_keep(L, s, MWB_LOSTBATCHES);
+    b = (mwb_batch *)lua_touserdata(L, batch);
     if (end_batch(L, batch) != LUA_OK) mwb_late_error(L, s, "guard");
+    free_rows(L, b);
     lua_settop(L, batch - 1);
   }
   lua_settop(L, batch - 1);
 }
 
-/* __close(batch, error): that error goes on, not the error of a guard. */
-static int close_meta(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  int failed = !lua_isnoneornil(L, 2);
-  lua_settop(L, 1);
-  if (mwb_put_off(L, s)) return 0;
-  return (end_batch(L, 1) == LUA_OK || failed) ? 0 : lua_error(L);
-}
-
-/* Ends the call of `batch`, with the batch at 1: the function's error goes on,
-** not the error of a guard. */
+/* Ends the call of `batch`, with the batch, which nobody else knows, at 1: the
+** function's error goes on, not the error of a guard. */
 static int end_call(lua_State *L, int status, lua_KContext context) {
   int failed = status != LUA_OK && status != LUA_YIELD, ended;
   (void)context;
   ended = end_batch(L, 1);
-  add_spare(L, mwb_state_of(L), 1);
+  lua_pushvalue(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_SPARE);
   if (failed) {
     lua_settop(L, 2);
     return lua_error(L);
@@ -547,17 +475,10 @@ static int batch(lua_State *L) {
 }
 
 void mwb_open_batch(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"batch", batch}, {NULL, NULL}};
   static const luaL_Reg meta[] = {
-      {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
+      {"__close", close_method}, {"__gc", collected}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"close", close_method}, {NULL, NULL}};
-  lua_newtable(L);
-  lua_newtable(L);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  mwb_keep(L, s, MWB_OPENED);
   mwb_new_meta(L, MWB_BATCH, "batch", meta, methods);
   mwb_set_funcs(L, functions);
 }

@@ -20,8 +20,7 @@ enum {
   MWB_RULES,       /* root -> the functions of its filtered reaches */
   MWB_ANY,         /* mw.any */
   MWB_EXISTING,    /* the function that tells a new watch what is there */
-  MWB_SPARES,      /* the first batch that may be used again */
-  MWB_OPENED,      /* number -> batch, weakly held */
+  MWB_SPARE,       /* a batch that may be used again */
   MWB_LOSTBATCHES, /* the first of the batches that are lost */
   MWB_WATCH_END
 };
