@@ -344,19 +344,15 @@ typedef struct mw_change {
 ** watch.  The guard may call every function of the engine but
 ** `mw_engine_close`.  Returns 0 when the guard is dead: then the watch ends.
 ** For a watch with MW_CHECK, MW_REFUSES refuses the write; then no further
-** guard is asked. */
+** guard is asked.  For a watch with MW_ASK, MW_SPARES says that the guard was
+** not called; a one-shot watch waits for the next write then.  With `change`
+** NULL, only says whether the guard lives, of watches with MW_WEAK or MW_ASK;
+** then the callback must not call the engine. */
 #define MW_REFUSES 2
+#define MW_SPARES 3
 
 typedef int (*mw_call)(void *ud, mw_handle obj, uint64_t ref, int flags,
                        const mw_change *change);
-
-/* Asks the host whether the guard of a watch with MW_ASK is to be called for a
-** change; asked before a one-shot watch is used up, and allowed what a guard is
-** allowed.  With `change` NULL, asks whether the watch is to live on; then the
-** callback must not call the engine.  Returns a number below 0 when the watch
-** is to end. */
-typedef int (*mw_ask)(void *ud, mw_handle obj, uint64_t ref, int flags,
-                      const mw_change *change);
 
 /* The engine keeps a copy of a value, or releases the copy: for hosts that
 ** number their strings and want to forget some of the numbers. */
@@ -408,18 +404,15 @@ typedef void (*mw_forget)(void *ud, uint64_t seq);
 typedef int (*mw_key_of)(void *ud, mw_handle parent, mw_handle child,
                          mw_value *key);
 
-/* The callbacks of a host with guards.  `alive` returns whether an object that
-** is a guard still lives; if it is NULL, a guard lives until it is forgotten.
-** `restore` is needed for `mw_owner_rewind` only, `ask` for MW_ASK only;
-** `retain`, `release` and the callbacks below may be NULL. */
+/* The callbacks of a host with guards.  `restore` is needed for
+** `mw_owner_rewind` only; `retain`, `release` and the callbacks below may be
+** NULL. */
 typedef struct mw_host {
   void *ud;
   mw_call call;
-  mw_alive alive;
   mw_keep retain;
   mw_keep release;
   mw_restore restore;
-  mw_ask ask;
   mw_field field;
   mw_hand hand;
   mw_deliver deliver;
@@ -447,7 +440,7 @@ enum mw_watch_flag {
   MW_FLAG = 16, /* makes the guard invalid instead of calling */
   MW_WEAK = 32, /* ends when the guard dies */
   MW_DEEP = 64, /* for writes below the object, too: `mw_root_begin` */
-  MW_ASK = 128  /* asks the host before the call: `mw_ask` */
+  MW_ASK = 128  /* the host decides in the call: MW_SPARES */
 };
 
 /* The options of `mw_watch_begin`, and the result of `mw_watch_info`. */
@@ -584,10 +577,9 @@ MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 
 /* Makes `guard` the guard of a result, which is computed from the objects that
 ** the guard watches from now on, with MW_FLAG and without MW_ONCE.  The guard
-** is invalid until the host has computed the result.  It is told more than
-** others: of a write, again when the value is stored, because a result of the
-** time between is out of date; within a batch at once, also with MW_SKIP; and
-** when `mw_object_unwatch` ends a watch of the guard.  MW_NOMEM, MW_STALE. */
+** is invalid until the host has computed the result.  It is told of a write
+** when the value is stored, because the result is right until then; within a
+** batch at once, also with MW_SKIP; and when `mw_object_unwatch` ends a watch of the guard.  MW_NOMEM, MW_STALE. */
 MW_API int mw_guard_open(mw_engine *e, mw_handle guard);
 
 /* Returns whether `mw_object_unwatch` has ended a watch of the guard of a

@@ -337,12 +337,10 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
 static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
   const mwi_watch *w = watch_at(e, i);
   const mw_host *host = &e->watch.host;
-  int dead = 0;
+  int dead;
+  if ((w->flags & (MW_WEAK | MW_ASK)) == 0 || host->call == NULL) return;
   mwi_quiet_begin(e);
-  if (w->flags & MW_ASK)
-    dead = host->ask(host->ud, r->obj, w->ref, options_of(w), NULL) < 0;
-  else if ((w->flags & MW_WEAK) && host->alive != NULL)
-    dead = !host->alive(host->ud, w->ref);
+  dead = host->call(host->ud, r->obj, w->ref, options_of(w), NULL) == 0;
   mwi_quiet_end(e);
   if (dead) end_watch(e, r, i);
 }
@@ -728,7 +726,7 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
 static inline int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach))
     return 0; /* not below in this reach */
-  if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
+  if (ev->change->flags_only && !(w->flags & (MW_FLAG | MWI_RESULT))) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
 
@@ -739,40 +737,44 @@ static int is_at_once(const mwi_watch *w) {
          (w->flags & MWI_RESULT);
 }
 
-/* Is the watch called in this phase of the write? */
+/* Is the watch called in this phase of the write?  Until the value is stored,
+** results are right. */
+static inline int is_phase(const mwi_watch *w, const event *ev) {
+  if (w->flags & MWI_RESULT) return ev->phase == MWI_RESULTS;
+  if (ev->phase == MWI_AT_ONCE) return is_at_once(w);
+  return (w->flags & PHASE) == ev->phase;
+}
+
 static inline int is_called(const mwi_watch *w, const event *ev) {
-  if (w->flags & MWI_ENDED) return 0;
-  if ((w->flags & PHASE) != ev->phase &&
-      !(ev->phase == MWI_AT_ONCE && is_at_once(w)))
-    return 0; /* not its phase */
+  if ((w->flags & MWI_ENDED) || !is_phase(w, ev)) return 0;
   if (w->flags & MWI_CLAIMED) return w->claim == ev->claim;
   return concerns(w, ev);
 }
 
 /* Claims a watch with its twins for a walk, or gives them back. */
 static void set_claim(mw_engine *e, mwi_object *r, uint32_t i, int claims,
-                      const event *ev) {
+                      uint16_t walk) {
   uint32_t twin = i;
   do {
     mwi_watch *w = watch_at(e, twin);
     mwi_assert(claims == !(w->flags & MWI_CLAIMED));
     w->flags ^= MWI_CLAIMED;
-    w->claim = ev->claim;
+    w->claim = walk;
     count_waiting(e, r, w, claims ? -1 : 1);
     twin = w->twin;
   } while (twin != i);
 }
 
 /* Claims the one-shot watches for this write, so that a nested write cannot
-** call the watches again.  Whether a watch with MW_ASK is used up is not known
-** yet. */
+** call the watches again.  A watch with MW_ASK, which may not be used up, is
+** claimed while it is called, for no walk. */
 static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   const int those = MW_ONCE | MWI_ENDED | MWI_CLAIMED | MW_ASK;
   const mwi_watch *w;
   uint32_t i;
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq)
     if ((w->flags & those) == MW_ONCE && is_called(w, ev))
-      set_claim(e, r, i, 1, ev);
+      set_claim(e, r, i, 1, ev->claim);
 }
 
 /* Gives back what the walk has claimed and not called: a check has refused. */
@@ -782,39 +784,17 @@ static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   while ((w = next_watch(e, &c, &i)) != NULL)
     if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) == MWI_CLAIMED &&
         w->claim == ev->claim)
-      set_claim(e, r, i, 0, ev);
+      set_claim(e, r, i, 0, ev->claim);
 }
 
 /* Makes the guard invalid. */
 static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i,
                        mw_change *change) {
   const mwi_watch *w = watch_at(e, i);
-  invalidate(e, record_of(e, w->ref), change);
+  int is_result = w->flags & MWI_RESULT;
+  invalidate(e, is_result ? guard_of_result(e, w) : record_of(e, w->ref),
+             change);
   if (w->flags & MW_ONCE) end_watch(e, r, i);
-}
-
-/* Returns whether the host wants the call of a watch with MW_ASK. */
-static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
-                     mw_change *change) {
-  const mw_host *host = &e->watch.host;
-  mwi_watch *w = watch_at(e, i);
-  mw_handle obj = r->obj;
-  mw_change *cause = e->watch.cause;
-  uint64_t seq = w->seq;
-  int wanted;
-  mwi_check_call(host->ask != NULL);
-  if (host->ask == NULL) return 1;
-  mwi_guard_begin(e);
-  e->watch.cause = change;
-  wanted = host->ask(host->ud, obj, w->ref, options_of(w), change);
-  e->watch.cause = cause;
-  mwi_guard_end(e);
-  if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED))
-    return 0; /* the host has ended it meanwhile */
-  if (wanted < 0) end_watch(e, r, i);
-  w->flags &= (uint16_t)~MWI_RAISED;
-  if (wanted > 0) w->flags |= MWI_RAISED;
-  return wanted > 0;
 }
 
 /* The guard may do anything, as end the watch or the object.  Returns what the
@@ -824,17 +804,20 @@ static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   const mw_host *host = &e->watch.host;
   mw_change *cause = e->watch.cause;
   mw_handle obj = r->obj;
-  int flags = options_of(w);
+  int flags = options_of(w), is_claimed;
   uint64_t seq = w->seq;
   int result;
   mwi_assert(!(w->flags & MWI_ENDED) && r->walks > 0);
-  if ((flags & MW_ASK) && !is_wanted(e, r, i, change)) return 1;
   e->watch.calls++;
-  if (flags & MW_FLAG) {
+  if ((flags & MW_FLAG) || change->flags_only) {
     raise_flag(e, r, i, change);
     return 1;
   }
-  if (flags & MW_ONCE) end_watch(e, r, i);
+  is_claimed = (flags & MW_ONCE) && (flags & MW_ASK);
+  if (is_claimed)
+    set_claim(e, r, i, 1, 0);
+  else if (flags & MW_ONCE)
+    end_watch(e, r, i);
   mwi_check_call(host->call != NULL);
   if (host->call == NULL) return 1;
   mwi_guard_begin(e);
@@ -842,10 +825,13 @@ static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   result = host->call(host->ud, obj, w->ref, flags, change);
   e->watch.cause = cause;
   mwi_guard_end(e);
-  if (result != 0) return result;
-  e->watch.calls--; /* the guard is dead */
-  if (r->obj == obj && w->seq == seq) end_watch(e, r, i);
-  return 0;
+  if (result == 0 || result == MW_SPARES) e->watch.calls--;
+  if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return result;
+  if (result == 0 || (is_claimed && result != MW_SPARES))
+    end_watch(e, r, i);
+  else if (is_claimed)
+    set_claim(e, r, i, 0, 0);
+  return result;
 }
 
 /* Calls the guards of the watches of `r`. */
@@ -951,6 +937,13 @@ void mwi_write_call(mw_engine *e, mwi_object *r, mw_change *change, int phase,
   visit_watches(e, r, &ev, fire);
 }
 
+/* Watches newer than the write are told, too: their guards' results may be of
+** the time before the store. */
+void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
+  if (e->watch.results > 0)
+    mwi_write_call(e, r, change, MWI_RESULTS, UINT64_MAX);
+}
+
 /* Counts a write, and calls the guards of the phase. */
 static uint64_t begin_write(mw_engine *e, mw_handle obj, mw_change *change,
                             int phase) {
@@ -969,29 +962,10 @@ uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change) {
 }
 
 uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change) {
-  return begin_write(e, obj, change, MWI_AT_ONCE);
-}
-
-/* Makes the guards of the results of one object invalid.  A watch with MW_ASK
-** is not asked again, and not asked at all if only flags are told. */
-static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
-                          event *ev) {
-  cursor c = both_lists(e, r, key);
-  const mwi_watch *w;
-  uint32_t i;
-  while ((w = next_watch(e, &c, &i)) != NULL) {
-    if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
-    if ((w->flags & (MW_ASK | MWI_RAISED)) == MW_ASK && !ev->change->flags_only)
-      continue; /* the host has said no */
-    if ((ev->below & ~w->flags) || ((w->flags & MW_SKIP) && ev->change->same))
-      continue; /* too far below, or skipped */
-    invalidate(e, guard_of_result(e, w), ev->change);
-  }
-}
-
-void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
-  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
-  if (e->watch.results > 0) visit_watches(e, r, &ev, raise_results);
+  uint64_t seq = begin_write(e, obj, change, MWI_AT_ONCE);
+  mwi_object *r = record_of(e, obj);
+  if (r != NULL) mwi_write_results(e, r, change);
+  return seq;
 }
 
 void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,

@@ -77,7 +77,6 @@ enum {
   MWI_ENDED = 0x100,   /* not called any more */
   MWI_CLAIMED = 0x200, /* a write has claimed the watch for its call */
   MWI_RESULT = 0x800,  /* the guard, a flag, stands for a result */
-  MWI_RAISED = 0x2000, /* with MW_ASK: was the last answer yes? */
   MWI_FOLLOWS = 0x1000 /* the object is a guard, which the guard follows */
 };
 
@@ -152,9 +151,11 @@ static inline mwi_object *mwi_object_find(const mwi_watches *part,
 MWI_API void mwi_host_retain(const mw_engine *e, const mw_value *key);
 MWI_API void mwi_host_release(const mw_engine *e, const mw_value *key);
 
-/* A phase of `mwi_write_call`, beside 0 and MW_AFTER: in a batch, only what
-** becomes invalid at once. */
+/* Phases of `mwi_write_call`, beside 0 and MW_AFTER: in a batch, only what
+** becomes invalid at once; and when a value is stored, the guards of results,
+** which are right until then. */
 #define MWI_AT_ONCE MWI_ENDED
+#define MWI_RESULTS MWI_CLAIMED
 
 /* Calls the guards of a phase of a write to the object of `r`, for watches not
 ** newer than `seq`. */
@@ -176,9 +177,7 @@ MWI_API int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
 ** flags.  Calls no callback. */
 MWI_API void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key);
 
-/* Makes the guards of results invalid again once the value is stored: the code
-** that ran since the phase before may have computed a result from the value
-** before. */
+/* Calls the phase MWI_RESULTS; with `flags_only` nothing is asked. */
 MWI_API void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change);
 
 /* The hash of a field of an object. */

@@ -370,41 +370,6 @@ describe("an argument of what takes none", function()
   end)
 end)
 
-describe("the option 'key' of mw.watch", function()
-  local LIST = "bad argument #3 to 'watch' (option 'key' is a list of keys: " ..
-    "use 'keys')"
-
-  it("is not a list of texts", function()
-    local obj = { x = 1, y = 1 }
-    for _, list in ipairs { { "x", "y" }, { "x" } } do
-      misuse(LIST, mw.watch, obj, nothing, { key = list })
-      misuse(LIST, mw.watch, obj, nothing, { key = list, deep = true })
-      misuse(LIST, mw.watch, io.stdout, nothing, { key = list })
-      refused("bad argument #2 to 'on' (option 'key' is a list of keys",
-        function() mw.memo(nothing):on(obj, { key = list }) end)
-    end
-    assert.is_false(mw.is_watched(obj))
-    mw.track(obj)
-    misuse(LIST, mw.watch, obj, nothing, { key = { "x" } })
-    mw.untrack(obj)
-  end)
-
-  it("may be any table that is no such list", function()
-    local list, obj = { "x", "y" }, {}
-    obj[list] = 1
-    local n = 0
-    local function count() n = n + 1 end
-    mw.watch(obj, count, { key = list, once = false })
-    for _, key in ipairs { {}, { 1, 2 }, { "x", 1 }, { x = "y" },
-      { "x", n = 1 }, setmetatable({}, {}) } do
-      mw.watch(obj, count, { key = key, once = false })
-      obj[key] = 1
-    end
-    obj[list] = 2
-    assert.equal(7, n)
-  end)
-end)
-
 describe("a second effects:rollback()", function()
   local AGAIN = "calling 'rollback' on effects that are taken back already"
 

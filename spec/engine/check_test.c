@@ -159,7 +159,6 @@ static void everything(mw_engine *e) {
   mw_entry entry;
   memset(&host, 0, sizeof(host));
   host.call = guard;
-  host.alive = alive;
   host.retain = retain;
   host.restore = restore;
   mw_host_set(e, &host);
@@ -206,8 +205,8 @@ static void callbacks(mw_engine *e, heap *h) {
 static void build(mw_engine *e) {
   mw_reach reach;
   mw_value key = {MW_TINTEGER, {7}}, field;
-  const mw_host host = {NULL, guard, alive, NULL, NULL, restore, NULL,
-                        NULL, NULL,  NULL,  NULL, 0,    NULL};
+  const mw_host host = {NULL, guard, NULL, NULL, restore, NULL,
+                        NULL, NULL,  NULL, 0,    NULL};
   mw_watch_options options;
   mw_watch_id id;
   mw_hierarchy scopes;

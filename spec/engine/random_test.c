@@ -74,7 +74,6 @@ typedef struct telling {
   int below;      /* MW_DEEP: the target is a root above `obj` */
   mw_value field; /* of the target */
   int walk, next;
-  int wanted; /* the host has been asked, and wants this watch called */
   int root;   /* of the last root; 0: the object itself is yet to come */
   int newest; /* roots that began after this one do not hear */
   int own;    /* have the object's own watches been looked at? */
@@ -393,7 +392,7 @@ static void begin_phase(telling *t, int phase, int limit) {
   t->phase = phase;
   t->limit = limit;
   t->own = t->root = 0;
-  t->target = t->wanted = NONE;
+  t->target = NONE;
 }
 
 /* Asks the checks, as hosts do.  Returns whether the write may be. */
@@ -623,7 +622,7 @@ static void end_batch(batch_rows *b) {
   memset(&t, 0, sizeof(t));
   t.outer = world.now;
   t.is_end = 1;
-  t.obj = t.target = t.wanted = NONE;
+  t.obj = t.target = NONE;
   world.now = &t;
   world.depth++;
   for (i = 0; i < n; i++) {
@@ -723,39 +722,11 @@ static void any_deed(void) {
 ** Callbacks of the engine
 ** ======================================================= */
 
-/* The watch that the engine is to call; a host is asked first if the watch says
-** so. */
-static int next_called(telling *t, int flags) {
-  int i;
-  if (t == NULL) return NONE;
-  if ((flags & MW_ASK) == 0) return next_call(t);
-  i = t->wanted;
-  t->wanted = NONE;
-  return i;
-}
-
 static void act(void) {
   while (world.deeds > 0 && world.depth < DEPTH && any(2) == 0) {
     world.deeds--;
     any_deed();
   }
-}
-
-static int asked(void *ud, mw_handle obj, uint64_t ref, int flags,
-                 const mw_change *change) {
-  telling *t = world.now;
-  int i = (int)ref, answer = any(3) - 1;
-  watch *w = &world.watches[i];
-  (void)ud;
-  expect((flags & MW_ASK) && i < world.n);
-  if (change != NULL) {
-    expect(t != NULL && next_call(t) == i && obj == world.objects[w->obj].h);
-    act();
-    expect(world.now == t);
-    if (t != NULL) t->wanted = (answer > 0 && !w->ended) ? i : NONE;
-  }
-  if (answer < 0) w->ended = 1;
-  return answer;
 }
 
 /* A check has refused: what the walk has claimed, and not called, is free. */
@@ -781,20 +752,39 @@ static int find_key(void *ud, mw_handle parent, mw_handle child,
   return 1;
 }
 
+/* Is the guard of the watch alive? */
+static int is_alive(uint64_t ref, int flags) {
+  int dies = (flags & MW_ASK) && any(3) == 0;
+  if (dies) world.watches[ref].ended = 1;
+  return !dies;
+}
+
 static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
   telling *t = world.now;
-  int i = next_called(t, flags);
-  watch *w = &world.watches[i];
+  watch *w;
+  int i;
   (void)ud;
+  if (change == NULL) return is_alive(ref, flags);
+  i = (t == NULL) ? NONE : next_call(t);
   expect(i != NONE);
   if (i == NONE) return 1;
+  w = &world.watches[i];
   expect(obj == world.objects[w->obj].h && flags == w->flags);
   expect(ref == ((flags & MW_WEAK) ? w->guard_h : (uint64_t)i));
   expect(t->is_end || change->same == t->same);
-  if (flags & MW_ONCE) w->ended = 1;
+  if ((flags & MW_ONCE) && (flags & MW_ASK))
+    w->claim = NONE;
+  else if (flags & MW_ONCE)
+    w->ended = 1;
   act();
   expect(mw_verify(world.e) == MW_OK);
+  if ((flags & MW_ASK) && !is_alive((uint64_t)i, flags)) return 0;
+  if ((flags & MW_ASK) && any(2) == 0) {
+    w->claim = 0;
+    return MW_SPARES;
+  }
+  if (flags & MW_ONCE) w->ended = 1;
   if ((flags & MW_CHECK) == 0 || any(3) > 0) return 1;
   refuse(t);
   return MW_REFUSES;
@@ -851,9 +841,8 @@ static void compare(void) {
 }
 
 static void begin(mw_engine *e, heap *h) {
-  const mw_host host = {NULL, called,       NULL,    retain, release,
-                        NULL, asked,        NULL,    NULL,   NULL,
-                        NULL, sizeof(host), find_key};
+  const mw_host host = {NULL, called, retain, release,      NULL,    NULL,
+                        NULL, NULL,   NULL,   sizeof(host), find_key};
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;

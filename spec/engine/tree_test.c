@@ -62,8 +62,8 @@ static void release(void *ud, const mw_value *key) {
 }
 
 static void begin(mw_engine *e) {
-  const mw_host host = {NULL, called, NULL, retain, release,      NULL,    NULL,
-                        NULL, NULL,   NULL, NULL,   sizeof(host), find_key};
+  const mw_host host = {NULL, called, retain, release,      NULL,    NULL,
+                        NULL, NULL,   NULL,   sizeof(host), find_key};
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;

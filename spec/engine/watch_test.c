@@ -27,36 +27,31 @@ static int alive(void *ud, mw_handle h) {
   return h != host.dead;
 }
 
-/* A weak guard has its handle as `ref`, and `a` as name. */
+/* A weak guard has its handle as `ref`, and `a` as name.  A question stands
+** before the guard's name in the log. */
 static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
-  size_t len = strlen(host.log);
+  size_t len;
   (void)obj;
-  (void)change;
+  if (change == NULL) return (flags & MW_ASK) ? !host.is_over : alive(ud, ref);
   if (flags & MW_WEAK) {
     if (!alive(ud, ref)) return 0;
     ref = 'a';
   }
+  if (flags & MW_ASK) {
+    strcat(host.log, "?");
+    if (host.act['?'] != NULL) host.act['?']();
+    if (host.answers[ref] <= 0) return (host.answers[ref] < 0) ? 0 : MW_SPARES;
+  }
+  len = strlen(host.log);
   if (len + 1 < sizeof(host.log)) host.log[len] = (char)ref;
   if (host.act[ref] != NULL) host.act[ref]();
   return ((char)ref == host.refuses) ? MW_REFUSES : 1;
 }
 
-/* A question stands before the guard's name in the log. */
-static int asked(void *ud, mw_handle obj, uint64_t ref, int flags,
-                 const mw_change *change) {
-  (void)ud;
-  (void)obj;
-  if ((flags & MW_ASK) == 0) strcat(host.log, "not asked");
-  if (change == NULL) return host.is_over ? -1 : 1;
-  strcat(host.log, "?");
-  if (host.act['?'] != NULL) host.act['?']();
-  return host.answers[ref];
-}
-
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL, called, alive, NULL, NULL, NULL, asked,
-                       NULL, NULL,   NULL,  NULL, 0,    NULL};
+  const mw_host its = {NULL, called, NULL, NULL, NULL, NULL,
+                       NULL, NULL,   NULL, 0,    NULL};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_host_set(e, &its);
@@ -934,17 +929,6 @@ static void questions_in_batches(mw_engine *e, heap *h) {
   check(logged("=1?a") && !mw_watch_is_alive(e, host.ids[0]));
 }
 
-static void questions_about_flags(mw_engine *e, heap *h) {
-  mw_handle guard = MW_NONE;
-  (void)h;
-  begin(e);
-  mw_object_identify(e, &places[1], &guard);
-  watch_as('a', MW_ASK | MW_FLAG, 0, guard);
-  host.answers[guard & 127] = 0;
-  write();
-  check(logged("?=") && mw_guard_is_valid(e, guard));
-}
-
 static void forget_in_question(void) {
   host.act['?'] = NULL;
   forget_object();
@@ -961,6 +945,7 @@ static void questions_that_end(mw_engine *e, heap *h) {
   write();
   check(logged("?a?c="));
   host.act['?'] = cancel_all;
+  host.answers['a'] = 0;
   write();
   check(logged("?=") && mw_object_waiting(e, host.obj) == 0);
   watch('a', MW_ASK);
@@ -997,7 +982,6 @@ const test watch_tests[] = {
     {"a check may write, which lands first", checks_that_write},
     {"a host is asked before a watch is used up", questions},
     {"a host is asked at the end of a batch", questions_in_batches},
-    {"a host is asked before a flag is raised", questions_about_flags},
     {"a question may end watches and the object", questions_that_end},
     {"a host is asked whether watches live on", watches_live_on_if_asked},
     {"the last write of an object has a generation",

@@ -316,6 +316,10 @@ void mwb_wait(mwb_state *s);
 ** then. */
 void mwb_end_waiting(lua_State *L, mwb_state *s);
 
+/* Gives the error on the top to mw.on_error's function, with `where`.  Returns
+** whether that took it; else there is an error on the top. */
+int mwb_hand_error(lua_State *L, mwb_state *s, const char *where);
+
 /* Pops an error that no statement of the program has made: gives it to
 ** mw.on_error's function, with `where`; without that function, or if that
 ** raises, the next call raises the first such error. */

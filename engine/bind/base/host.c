@@ -38,18 +38,6 @@ static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
                               : host->call(host->ud, obj, ref, flags, change);
 }
 
-static int ask(void *ud, mw_handle obj, uint64_t ref, int flags,
-               const mw_change *change) {
-  const mwb_state *s = (const mwb_state *)ud;
-  const mw_host *host = is_pinned(s, obj) ? &s->base->host : &s->base->lua;
-  return (host->ask == NULL) ? 1 : host->ask(host->ud, obj, ref, flags, change);
-}
-
-static int alive(void *ud, mw_handle guard) {
-  const mwb_state *s = (const mwb_state *)ud;
-  return is_pinned(s, guard) || s->base->lua.alive(s->base->lua.ud, guard);
-}
-
 static void restore(void *ud, const mw_entry *entry, void *host) {
   const mwb_state *s = (const mwb_state *)ud;
   if (!is_pinned(s, entry->obj))
@@ -107,8 +95,6 @@ void mwb_join_hosts(mwb_state *s) {
   both = s->base->lua;
   both.ud = s;
   both.call = call;
-  both.ask = ask;
-  both.alive = alive;
   both.restore = restore;
   both.field = field;
   both.hand = hand;

@@ -510,19 +510,23 @@ void mwb_end_waiting(lua_State *L, mwb_state *s) {
 ** Errors
 ** ======================================================= */
 
+int mwb_hand_error(lua_State *L, mwb_state *s, const char *where) {
+  mwb_push(L, s, MWB_ONERROR);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_insert(L, -2);
+  lua_pushstring(L, where);
+  return mwb_pcall_outside(L, s, 2, 0, 0) == LUA_OK;
+}
+
 void mwb_late_error(lua_State *L, mwb_state *s, const char *where) {
   if (mwb_is_memory_error(L, -1)) { /* no error of the program's */
     lua_pop(L, 1);
     return;
   }
-  mwb_push(L, s, MWB_ONERROR);
-  if (!lua_isnil(L, -1)) {
-    lua_insert(L, -2);
-    lua_pushstring(L, where);
-    if (mwb_pcall_outside(L, s, 2, 0, 0) == LUA_OK) return;
-  } else {
-    lua_pop(L, 1);
-  }
+  if (mwb_hand_error(L, s, where)) return;
   if (!lua_toboolean(L, -1)) { /* a place of the state can't have nil */
     lua_pushfstring(L, "%s", luaL_typename(L, -1));
     lua_replace(L, -2);

@@ -308,6 +308,7 @@ void mwb_tell_memos(lua_State *L, mwb_state *s, const mwb_place *p, size_t n,
     mw_change change;
     if (r == NULL) continue;
     memset(&change, 0, sizeof(change));
+    change.flags_only = 1;
     mwb_unpack(L, p->values, &p->entries[i], MW_KEY);
     change.key = mwb_key(L, s, lua_gettop(L));
     change.number = (numbers != NULL) ? numbers[i] : 0;

@@ -333,6 +333,8 @@ void mwb_drop_guard(lua_State *L, int holder, mwi_object *r,
                     lua_Integer place) {
   lua_pushinteger(L, r->guards);
   lua_rawseti(L, holder, place);
+  lua_pushnil(L);
+  lua_rawseti(L, holder, -place); /* what its watch asks */
   r->guards = (uint32_t)place;
 }
 
@@ -509,6 +511,8 @@ static void copy_guards(const dressing *its) {
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, -1, i);
     lua_rawseti(L, its->own, i);
+    lua_rawgeti(L, -1, -i); /* what its watch asks */
+    lua_rawseti(L, its->own, -i);
   }
   lua_pop(L, 1);
 }

@@ -510,6 +510,7 @@ void mwb_end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
   if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
   if (status != LUA_OK) { /* perhaps after storing */
+    w->change.flags_only = 1; /* nobody is asked in an error */
     if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
     lua_settop(L, RESULT);
     lua_error(L);

@@ -47,8 +47,10 @@ static int is_watch_alive(lua_State *L) {
   mw_watch_options its;
   mw_handle obj;
   int alive = mw_watch_info(s->engine, id, &its, &obj) == MW_OK;
-  if (alive && (its.flags & MW_ASK) && mwb_alive(L, s, obj))
-    alive = mwb_is_term_alive(L, s, -1, (lua_Integer)its.ref);
+  if (alive && (its.flags & MW_ASK)) {
+    alive = mwb_call_guard(s, obj, its.ref, its.flags, NULL);
+    if (!alive) mw_watch_cancel(s->engine, id);
+  }
   lua_pushboolean(L, alive);
   return 1;
 }
@@ -104,8 +106,7 @@ enum {
   DESCEND,
   PATH,
   KEYS,
-  WATCH,
-  TERM
+  WATCH
 };
 
 /* A flag of the options for tables, which the engine does not know. */
@@ -166,36 +167,10 @@ static mw_value *read_keys(lua_State *L, mwb_state *s, int option,
   return keys;
 }
 
-/* Is the value at `index` a list of strings and nothing else? */
-static int is_list(lua_State *L, int index) {
-  lua_Integer n = 0;
-  if (!lua_istable(L, index)) return 0;
-  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1), n++) {
-    if (lua_isinteger(L, -2) && lua_type(L, -1) == LUA_TSTRING) continue;
-    lua_pop(L, 2);
-    return 0;
-  }
-  return n > 0 && lua_rawlen(L, index) == (lua_Unsigned)n;
-}
-
-/* Is the value at `index` a key of the object at 1? */
-static int is_key_of_object(lua_State *L, int index) {
-  int top = lua_gettop(L), is = 0;
-  if (lua_istable(L, 1)) {
-    mwb_push_contents(L, 1);
-    lua_pushvalue(L, index);
-    is = lua_rawget(L, -2) != LUA_TNIL;
-  }
-  lua_settop(L, top);
-  return is;
-}
-
 /* Makes the option `key` a list of one, at the place of `keys`. */
 static void read_single(lua_State *L) {
   if (!lua_isnil(L, SEVERAL))
     bad_watch_option(L, "options 'key' and 'keys' exclude each other");
-  if (is_list(L, SINGLE) && !is_key_of_object(L, SINGLE))
-    bad_watch_option(L, "option 'key' is a list of keys: use 'keys'");
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, SINGLE);
   lua_rawseti(L, -2, 1);
@@ -249,50 +224,35 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
     if (lua_isnil(L, ONCE)) its->flags |= MW_ONCE;
   }
   its->guard = mwb_identify(L, s, "watch", 2, 2);
-  if (its->flags & MW_ASK) /* the term has the guard */
+  if (its->flags & MW_ASK) /* the table of guards has the handle */
     its->flags &= ~MW_FLAG;
   else
     its->flags |= MW_WEAK;
   lua_settop(L, top);
 }
 
-/* Pushes a copy of the option `path`, in which a null pointer stands for any
-** key. */
-static void copy_path(lua_State *L, mwb_state *s) {
-  lua_Integer n = (lua_Integer)lua_rawlen(L, PATH), i;
-  int path = lua_gettop(L) + 1;
-  lua_createtable(L, (int)n, 0);
-  for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, PATH, i);
-    if (is_any(L, s)) {
-      lua_pop(L, 1);
-      lua_pushlightuserdata(L, NULL);
-    }
-    lua_rawseti(L, path, i);
-  }
-}
-
-/* Pushes the term of a watch with MW_ASK, else nil. */
-static void make_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
-  int term = lua_gettop(L) + 1;
-  if ((its->flags & MW_ASK) == 0) {
-    lua_pushnil(L);
-    return;
-  }
-  lua_createtable(L, 3, 0);
+/* Pushes what the table of guards has for the guard: a function, or the handle
+** of another guard of a watch with MW_ASK; else nil. */
+static void push_guard(lua_State *L, const mw_watch_options *its) {
   if (lua_isfunction(L, 2))
     lua_pushvalue(L, 2);
-  else
+  else if (its->flags & MW_ASK)
     lua_pushinteger(L, (lua_Integer)its->guard);
-  lua_rawseti(L, term, MWB_TERM_GUARD);
-  if (lua_isnil(L, WHEN))
-    lua_pushboolean(L, 0);
   else
+    lua_pushnil(L);
+}
+
+/* Pushes what a watch with MW_ASK asks, else nil. */
+static void push_term(lua_State *L, const mwb_state *s,
+                      const mw_watch_options *its) {
+  if (lua_isnil(L, PATH) || !(its->flags & MW_SKIP)) {
     lua_pushvalue(L, WHEN);
-  lua_rawseti(L, term, MWB_TERM_WHEN);
-  if (lua_isnil(L, PATH) || !(its->flags & MW_SKIP)) return;
-  copy_path(L, s);
-  lua_rawseti(L, term, MWB_TERM_PATH);
+    return;
+  }
+  mwb_push(L, s, MWB_ENDS);
+  lua_pushvalue(L, PATH);
+  lua_pushvalue(L, WHEN);
+  lua_call(L, 2, 1);
 }
 
 /* }====================================================== */
@@ -360,15 +320,14 @@ static void push_guards(lua_State *L, mwb_state *s, int is_new) {
   if (!is_new || !lua_getmetatable(L, 1)) mwb_push_guards(L, s, 1, 1);
 }
 
-/* attach(object, guard or nil, term or nil, attachment) -> the place of the
-** function or term.  Gives the object its shadow, and includes the objects
-** below.  The last step wraps the class of a userdata, so that no failure can
-** follow. */
+/* attach(object, guard or nil, term or nil, attachment) -> the guard's place.
+** Gives the object its shadow, and includes the objects below.  The last step
+** wraps the class of a userdata, so that no failure can follow. */
 static int attach(lua_State *L) {
   const attachment *its = (const attachment *)lua_touserdata(L, 4);
   mwb_state *s = its->s;
   int is_table = lua_istable(L, 1), is_new = its->before == PLAIN;
-  int has_term = !lua_isnil(L, 3), has_class = 1; /* perhaps */
+  int has_class = 1; /* perhaps */
   lua_Integer place = 0;
   if (is_new && is_table) {
     mwb_push_class(L, 1);
@@ -376,10 +335,12 @@ static int attach(lua_State *L) {
     mwb_enshadow(L, s, its->h, 1, -1);
   }
   if (its->is_reported && has_class) mwb_class_watched(L, s, 1);
-  if (has_term || lua_isfunction(L, 2)) {
+  if (!lua_isnil(L, 2)) {
     push_guards(L, s, is_new && is_table);
-    lua_pushvalue(L, has_term ? 3 : 2);
+    lua_pushvalue(L, 2);
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
+    lua_pushvalue(L, 3);
+    lua_rawseti(L, -2, -place);
   }
   if (its->reach != 0) mwb_include(L, s, 1);
   if (is_new && !is_table) mwb_wrap_class(L, s, 1);
@@ -387,21 +348,22 @@ static int attach(lua_State *L) {
   return 1;
 }
 
-/* Calls `attach` for the object at 1, the guard at 2 and the term at `term` (0:
-** none).  Returns a status; the place or the error is on the top. */
-static int call_attach(lua_State *L, attachment *its, int term) {
+/* Calls `attach` for the object at 1, with guard and term, which are popped.
+** Returns a status; the place or the error is on the top. */
+static int call_attach(lua_State *L, attachment *its) {
   lua_pushcfunction(L, attach);
+  lua_insert(L, -3);
   lua_pushvalue(L, 1);
-  if (lua_isfunction(L, 2))
-    lua_pushvalue(L, 2);
-  else
-    lua_pushnil(L);
-  if (term == 0)
-    lua_pushnil(L);
-  else
-    lua_pushvalue(L, term);
+  lua_insert(L, -3);
   lua_pushlightuserdata(L, its);
   return lua_pcall(L, 4, 1, 0);
+}
+
+/* Likewise, without a guard. */
+static int attach_bare(lua_State *L, attachment *its) {
+  lua_pushnil(L);
+  lua_pushnil(L);
+  return call_attach(L, its);
 }
 
 static int unshadow_object(lua_State *L) {
@@ -445,10 +407,13 @@ static int begin_filtered(attachment *its, const mw_filter *filter,
 ** What exists when a watch begins
 ** ======================================================= */
 
-/* existing(f): f(object, guard, when, keys, path, reach) tells the guard of the
-** fields that are there; `reach` is nil for a watch that is not deep */
-static int set_existing(lua_State *L) {
-  lua_settop(L, 1);
+/* terms(existing, ends): existing(object, guard, when, keys, path, reach) tells
+** the guard of the fields that are there; `reach` is nil for a watch that is
+** not deep.  ends(path, when) returns the term of a watch with `path` that
+** compares values */
+static int set_terms(lua_State *L) {
+  lua_settop(L, 2);
+  mwb_keep(L, mwb_state_of(L), MWB_ENDS);
   mwb_keep(L, mwb_state_of(L), MWB_EXISTING);
   return 0;
 }
@@ -530,7 +495,6 @@ static int watch(lua_State *L) {
   *id = 0;
   mwb_push(L, s, MWB_HANDLE);
   lua_setmetatable(L, -2);
-  make_term(L, s, &its); /* TERM */
   at = begin_object(L, s, "watch");
   at.is_reported = !mwb_object_of(s, at.h)->watched;
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
@@ -541,7 +505,9 @@ static int watch(lua_State *L) {
     if (code == MW_NEW) at.reach = its.reach;
   }
   mwb_check(L, code);
-  status = call_attach(L, &at, TERM);
+  push_guard(L, &its);
+  push_term(L, s, &its);
+  status = call_attach(L, &at);
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
   code = (status == LUA_OK) ? mw_watch_begin(s->engine, at.h, &its, id) : MW_OK;
   if (status == LUA_OK && code == MW_OK) {
@@ -576,8 +542,6 @@ static int track(lua_State *L) {
   check_watchable(L, s, "track");
   flags = mwb_read_options(L, "track", 2, options,
                            lua_istable(L, 1) ? OF_TABLE : 0); /* at 3 and 4 */
-  lua_pushnil(L);
-  lua_replace(L, 2); /* no guard */
   its = begin_object(L, s, "track");
   its.is_reported = its.before == PLAIN && lua_isuserdata(L, 1);
   if (lua_isfunction(L, 4)) filter.rule = mwb_add_rule(L, s, 1, 4);
@@ -590,8 +554,8 @@ static int track(lua_State *L) {
     if (code < 0) mw_object_untrack(s->engine, its.h);
     mwb_check(L, code);
   }
-  lua_settop(L, 2);
-  if (call_attach(L, &its, 0) != LUA_OK) {
+  lua_settop(L, 1);
+  if (attach_bare(L, &its) != LUA_OK) {
     mw_object_untrack(s->engine, its.h);
     detach(L, s, its.before);
     return lua_error(L);
@@ -615,7 +579,7 @@ void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
   }
   mwb_check(L, code);
   *reach = begun;
-  if (call_attach(L, &its, 0) != LUA_OK) lua_error(L);
+  if (attach_bare(L, &its) != LUA_OK) lua_error(L);
   lua_pop(L, 1);
 }
 
@@ -638,8 +602,8 @@ void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
 
 /* Drops all guards of the object at 1, which are in the table at 2. */
 static void release_guards(lua_State *L) {
-  lua_Integer i;
-  for (i = (lua_Integer)lua_rawlen(L, 2); i > 0; i--) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, 2), i;
+  for (i = -n; i <= n; i++) {
     lua_pushnil(L);
     lua_rawseti(L, 2, i);
   }
@@ -839,7 +803,7 @@ void mwb_open_interception(lua_State *L) {
   static const luaL_Reg functions[] = {{"end_track", end_track},
                                        {"is_tracked", is_tracked},
                                        {"intercepts", intercepts},
-                                       {"existing", set_existing},
+                                       {"terms", set_terms},
                                        {"is_below", is_reached},
                                        {"make_stale", make_stale},
                                        {"intercepting", intercepting},
@@ -864,10 +828,9 @@ void mwb_open_watch(lua_State *L) {
   static const luaL_Reg methods[] = {
       {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__close", cancel}, {NULL, NULL}};
-  const mw_host host = {
-      s,           mwb_call_guard,  mwb_guard_alive, mwb_retain, mwb_release,
-      mwb_restore, mwb_ask_guard,   mwb_field,       mwb_hand,   mwb_deliver,
-      mwb_forget,  sizeof(mw_host), mwb_find_key};
+  const mw_host host = {s,           mwb_call_guard,  mwb_retain,  mwb_release,
+                        mwb_restore, mwb_field,       mwb_hand,    mwb_deliver,
+                        mwb_forget,  sizeof(mw_host), mwb_find_key};
   mw_host_set(s->engine, &host);
   mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);

@@ -19,7 +19,8 @@ enum {
   MWB_CELLS,       /* an upvalue's identity -> its cell, weakly held */
   MWB_RULES,       /* root -> the functions of its filtered reaches */
   MWB_ANY,         /* mw.any */
-  MWB_EXISTING,    /* the function that tells a new watch what is there */
+  MWB_EXISTING,    /* the function that tells a new watch what is there, */
+  MWB_ENDS,        /* and the one that compares the ends of a path */
   MWB_SPARE,       /* a batch that may be used again */
   MWB_LOSTBATCHES, /* the first of the batches that are lost */
   MWB_WATCH_END
@@ -66,25 +67,12 @@ void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach);
 /* Is there an `mw.guard` at `index`? */
 int mwb_is_guard(lua_State *L, const mwb_state *s, int index);
 
-/* Callbacks of the engine: call a guard; is a guard that is an object alive? */
+/* Callback of the engine: calls a guard.  Of a watch with MW_ASK the table of
+** guards has, at its place, the guard (a function, or the handle of any other
+** guard), and at the place below 0 with that number the function `when`, or a
+** table with a function: see ends.lua. */
 int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change);
-int mwb_guard_alive(void *ud, mw_handle guard);
-
-/*
-** Of a watch with MW_ASK the table of guards has a *term*: an array with the
-** guard (a function, or the handle of any other guard), the function `when` or
-** false, and the path of a watch with `equal = "skip"`.
-*/
-enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_PATH };
-
-/* Callback of the engine: do the terms of a watch allow the call? */
-int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
-                  const mw_change *change);
-
-/* Is the guard of the term at a place alive? */
-int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
-                      lua_Integer place);
 
 /* Drops the guard at a place of the object at `object`. */
 void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
