@@ -1,7 +1,6 @@
 local mw = require "moonwatch"
 local json = require "moonwatch.json"
 local json_diff = require "moonwatch.json.diff"
-local lcs = require "moonwatch.json.lcs"
 local raw_of = require "spec.support.raw_of"
 local documents = require "spec.support.documents"
 local text = require "spec.support.json"
@@ -437,64 +436,4 @@ describe("a diff between then and now", function()
     assert.is_true(json.equal(root, mw.patch(then_, operations)))
     assert.same({}, json_diff.operations(root, root))
   end)
-end)
-
-describe("a longest common subsequence", function()
-  local function checked(a, b)
-    local n, last, kept = 0, 0, lcs(a, b)
-    for i = 1, #a do
-      local j = kept[i]
-      if j then
-        assert.is_true(j > last)
-        assert.equal(a[i], b[j])
-        n, last = n + 1, j
-      end
-    end
-    return n
-  end
-
-  -- By the book.
-  local function longest(a, b)
-    local row = {}
-    for j = 0, #b do row[j] = 0 end
-    for i = 1, #a do
-      local diagonal = 0
-      for j = 1, #b do
-        local above = row[j]
-        row[j] = a[i] == b[j] and diagonal + 1 or math.max(above, row[j - 1])
-        diagonal = above
-      end
-    end
-    return row[#b]
-  end
-
-  local function numbers(n, most)
-    local list = {}
-    for i = 1, n do list[i] = math.random(most) end
-    return list
-  end
-
-  it("is the longest", function()
-    with_seed(function()
-      for _ = 1, 300 do
-        local most = math.random(30)
-        local a = numbers(math.random(0, 40), most)
-        local b = numbers(math.random(0, 40), most)
-        assert.equal(longest(a, b), checked(a, b))
-      end
-    end)
-  end)
-
-  it("of lists that differ very much is a common one, found in fewer steps",
-    function()
-      with_seed(function()
-        local a, b = numbers(20000, 10000), numbers(20000, 10000)
-        local thousands = 0
-        debug.sethook(function() thousands = thousands + 1 end, "", 1000)
-        local length = checked(a, b)
-        debug.sethook()
-        assert.is_true(length > 100)
-        assert.is_true(thousands * 1000 < 2 * #a * #b, thousands)
-      end)
-    end)
 end)

@@ -248,8 +248,8 @@ local function needs_null(list)
   return false
 end
 
--- Returns the texts of a list as one.  The buffer of `table.concat` does not ask
--- for a collection when there is no memory.
+-- Returns the texts of a list as one.  The buffer of `table.concat` does not
+-- ask for a collection when there is no memory.
 local function join(list)
   while #list > 1 do
     local pairs_of = {}

@@ -18,7 +18,6 @@ local core = require "moonwatch.core"
 local json = require "moonwatch.json"
 local align = require "moonwatch.json.align"
 local compare = require "moonwatch.json.compare"
-local lcs = require "moonwatch.json.lcs"
 local new_numbers = require "moonwatch.json.numbers"
 local pointer = require "moonwatch.json.pointer"
 
@@ -32,24 +31,6 @@ Diff.__index = Diff
 -- {======================================================
 -- Values
 -- =======================================================
-
--- Tells whether two values differ that have been compared.
-function Diff:differ(x, y)
-  if type(x) ~= "table" or type(y) ~= "table" then return x ~= y end
-  local others = self.differing[x]
-  return others ~= nil and others[y] ~= nil
-end
-
--- Compares two values that are not at the same place.
-function Diff:compare(x, y)
-  if type(x) ~= "table" or type(y) ~= "table" then return end
-  local differing = compare(x, y, self.a.of, self.b.of, self.same)
-  for t, others in next, differing do
-    local its = self.differing[t] or {}
-    self.differing[t] = its
-    for other in next, others do its[other] = true end
-  end
-end
 
 local function length_of_scalar(value)
   if type(value) == "string" then return #value + 2 end
@@ -96,7 +77,7 @@ function Diff:objects(at, x, y)
     local new = y[key]
     if new == nil then
       removed[#removed + 1] = key
-    elseif self:differ(old, new) then
+    elseif self.comparison:differ(old, new) then
       changed[#changed + 1] = key
     end
   end
@@ -124,27 +105,16 @@ end
 -- `mates` has the positions in x of such elements, with those in y.
 -- =======================================================
 
--- Returns the positions at which two lists have different elements.
-function Diff:places(x, y)
-  local places, differing = {}, self.differing
-  for i = 1, math.min(#x, #y) do
-    local old, new = x[i], y[i]
-    local may = differing[old] or type(old) ~= "table" or type(new) ~= "table"
-    if may and self:differ(old, new) then places[#places + 1] = i end
-  end
-  return places
-end
-
--- Iterates over the runs between mates: the elements i to i_end - 1 of one list
--- become the elements j to j_end - 1 of the other.
-local function runs(mates, n, m)
-  local i_end, j_end = 0, 0
+-- Iterates over the runs between mates from a position on, to n in one list and
+-- m in the other: the elements i to i_end - 1 become elements j to j_end - 1.
+local function runs(mates, first, n, m)
+  local i_end, j_end = first - 1, first - 1
   return function()
     local i, j = i_end + 1, j_end + 1
     if i > n + 1 then return nil end
     i_end = i
     while i_end <= n and not mates[i_end] do i_end = i_end + 1 end
-    j_end = mates[i_end] or m + 1
+    j_end = i_end <= n and mates[i_end] or m + 1
     return i, i_end, j, j_end
   end
 end
@@ -172,135 +142,59 @@ function Diff:cost(x, y)
   return cost / whole
 end
 
--- Returns the cost of the operations for a run.  `cost(x, y)` is the cost of
--- one element.
-local function cost_of_run(cost, x, y, i, i_end, j, j_end)
+-- Returns the cost of the operations for a run, as far as it is below `most`.
+function Diff:cost_of_run(x, y, i, i_end, j, j_end, most)
   local both = math.min(i_end - i, j_end - j)
   local sum = math.max(i_end - i, j_end - j) - both
-  for k = 0, both - 1 do sum = sum + cost(x[i + k], y[j + k]) end
-  return sum
-end
-
-local function cost_of(cost, mates, x, y)
-  local sum, n = 0, #x
-  for i, i_end, j, j_end in runs(mates, n, #y) do
-    sum = sum + cost_of_run(cost, x, y, i, i_end, j, j_end)
-    if i_end <= n then sum = sum + cost(x[i_end], y[j_end]) end
+  for k = 0, both - 1 do
+    if sum >= most then break end
+    sum = sum + self:cost(x[i + k], y[j + k])
   end
   return sum
 end
 
--- Is the patch with these mates longer than one that leaves each element at its
--- place?
-function Diff:is_longer(mates, places, x, y)
-  local n, m = #x, #y
-  local few = #places + math.abs(n - m)
-  local function count(old, new)
-    local numbers = self.numbers
-    return numbers:of(self.a, old) == numbers:of(self.b, new) and 0 or 1
+-- Adds the mates of the elements from `first` to n in x and m in y, unless the
+-- patch is then longer than one that leaves each element at its place.
+function Diff:align(mates, x, y, first, n, m)
+  local found, cost = {}, 0
+  align(found, self.numbers, self.a, self.b, x, y, first, n + 1, first, m + 1)
+  for i, i_end, j, j_end in runs(found, first, n, m) do
+    cost = cost + self:cost_of_run(x, y, i, i_end, j, j_end, math.huge)
+    if i_end <= n then cost = cost + self:cost(x[i_end], y[j_end]) end
   end
-  if cost_of(count, mates, x, y) <= few then return false end
-  local function cost(old, new) return self:cost(old, new) end
-  return cost_of(cost, mates, x, y) >
-    cost_of_run(cost, x, y, 1, n + 1, 1, m + 1)
+  if cost > self:cost_of_run(x, y, first, n + 1, first, m + 1, cost + 1) then
+    return
+  end
+  for i = first, n do mates[i] = found[i] end
 end
 
--- Returns a scalar member of a table, and its key; a boolean says too little.
-local function sample(t)
-  for key, value in next, t do
-    local kind = type(value)
-    if kind == "string" or kind == "number" then return value, key end
-  end
-end
+local FEW = 4 -- the part of a list that may differ without a look for moves
 
--- Adds the element at place i to a set of samples: key -> value -> the place,
--- or 0 for several; scalars have the key `samples`.  Returns false if the
--- element has no sample.
-local function add_sample(samples, side, element, i)
-  local value, key = element, samples
-  if type(element) == "table" then
-    value, key = sample(side:contents(element))
-    if value == nil then return false end
+-- Returns the mates.
+function Diff:mates(x, y)
+  local n, m, mates, places = #x, #y, {}, {}
+  for i = 1, math.min(n, m) do
+    mates[i] = i
+    if self.comparison:differ(x[i], y[i]) then places[#places + 1] = i end
   end
-  local places = samples[key] or {}
-  samples[key] = places
-  places[value] = places[value] and places[value] ~= i and 0 or i
-  return true
-end
-
--- May an element at place i be equal to one of another place?
-local function is_among(samples, side, element, i)
-  if type(element) ~= "table" then
-    local place = samples[samples] and samples[samples][element]
-    return place and place ~= i
+  if n ~= m or #places >= n // FEW then
+    self:align(mates, x, y, places[1] or math.min(n, m) + 1, n, m)
+    return mates
   end
-  local held = side:contents(element)
-  for key, places in next, samples do
-    local value = held[key]
-    local place = value ~= nil and places[value]
-    if place and place ~= i then return true end
+  local k = 1
+  while places[k] do -- neighbours that differ
+    local first, last = places[k], places[k]
+    while places[k + 1] == last + 1 do k, last = k + 1, last + 1 end
+    if first < last then self:align(mates, x, y, first, last, last) end
+    k = k + 1
   end
-  return false
-end
-
--- Has no element moved, for certain?  Elements at other places than `places`
--- are the same in both lists.
-function Diff:has_stayed(x, y, places)
-  if #x ~= #y or #places >= #x // 4 then return false end
-  local old, new, both, a, b = {}, {}, {}, self.a, self.b
-  for _, i in ipairs(places) do
-    if not add_sample(old, a, x[i], i) or not add_sample(new, b, y[i], i) then
-      return false
-    end
-    add_sample(both, a, x[i], i)
-    add_sample(both, b, y[i], i)
-  end
-  local n = 1 -- of the next place
-  for i = 1, #x do
-    if i ~= places[n] then
-      if is_among(both, a, x[i], i) then return false end
-    else
-      n = n + 1
-      if is_among(new, a, x[i], i) or is_among(old, b, y[i], i) then
-        return false
-      end
-    end
-  end
-  return true
-end
-
-local function numbers_of(numbers, side, list, first)
-  local of_list = {}
-  for i = first, #list do
-    of_list[i - first + 1] = numbers:of(side, list[i])
-  end
-  return of_list
-end
-
--- Returns the mates; nil if each element best stays at its place.
-function Diff:mates(x, y, places)
-  if self:has_stayed(x, y, places) then return nil end
-  local first = places[1] or math.min(#x, #y) + 1
-  local numbers, mates = self.numbers, {}
-  for i = 1, first - 1 do mates[i] = i end
-  local stay = lcs(numbers_of(numbers, self.a, x, first),
-    numbers_of(numbers, self.b, y, first))
-  for i, j in next, stay do mates[i + first - 1] = j + first - 1 end
-  local found = {}
-  for i, i_end, j, j_end in runs(mates, #x, #y) do
-    if i < i_end and j < j_end then
-      align(numbers, self.a, self.b, x, y, i, i_end, j, j_end,
-        function(row, at) found[row] = at end)
-    end
-  end
-  for i, j in next, found do mates[i] = j end
-  return not self:is_longer(mates, places, x, y) and mates or nil
+  return mates
 end
 
 -- Adds the step that makes an element equal to another, which is to be at j.
 local function add_pair(steps, at, x, y, i, j)
   steps[#steps + 1] = { at = { up = at, key = j }, x = x[i], y = y[j],
-    is_element = true, moved = i ~= j }
+    is_element = true }
 end
 
 -- Adds the steps that make a run of `x` equal to a run of `y`.  All elements
@@ -319,17 +213,12 @@ local function replace_run(steps, at, x, y, i, i_end, j, j_end)
 end
 
 function Diff:arrays(at, x, y)
-  local places, steps, n, m = self:places(x, y), {}, #x, #y
-  local mates = self:mates(x, y, places)
-  if not mates then
-    for _, i in ipairs(places) do add_pair(steps, at, x, y, i, i) end
-    local both = math.min(n, m) + 1
-    replace_run(steps, at, x, y, both, n + 1, both, m + 1)
-    return steps
-  end
-  for i, i_end, j, j_end in runs(mates, n, m) do
+  local steps, n, m = {}, #x, #y
+  for i, i_end, j, j_end in runs(self:mates(x, y), 1, n, m) do
     replace_run(steps, at, x, y, i, i_end, j, j_end)
-    if i_end <= n then add_pair(steps, at, x, y, i_end, j_end) end
+    if i_end <= n and self.comparison:differ(x[i_end], y[j_end]) then
+      add_pair(steps, at, x, y, i_end, j_end)
+    end
   end
   return steps
 end
@@ -350,7 +239,7 @@ end
 -- Returns the steps from one value to another; nil if the value must be
 -- replaced.
 function Diff:steps(at, x, y)
-  if type(x) ~= "table" or type(y) ~= "table" or self.shared[x] or
+  if type(x) ~= "table" or type(y) ~= "table" or self.comparison.shared[x] or
     self.is_shared and self.is_shared(x) then
     return nil
   end
@@ -376,8 +265,7 @@ function Diff:write_down(list, op, at, value)
 end
 
 function Diff:look_into(list, stack, pair)
-  if pair.moved then self:compare(pair.x, pair.y) end
-  if not self:differ(pair.x, pair.y) then return end
+  if not self.comparison:differ(pair.x, pair.y) then return end
   local steps = self:steps(pair.at, pair.x, pair.y)
   if not steps then
     return self:write_down(list, "replace", pair.at, pair.y)
@@ -400,7 +288,8 @@ function Diff:shorten(list, item)
   self:write_down(list, "replace", item.at, item.y)
 end
 
-function Diff:run(x, y)
+local function run(self, x, y)
+  self.comparison = compare(x, y, self.a.of, self.b.of, self.same)
   local stack, list = { { at = {}, x = x, y = y } }, json.array {}
   while #stack > 0 do
     local item = table.remove(stack)
@@ -421,14 +310,10 @@ end
 -- for a table of both, the table is equal to itself without a look at its
 -- contents.  `is_shared(t)` tells which other tables of `a` are in two places.
 function diff.operations(a, b, before, after, same, is_shared)
-  before, after = before or raw, after or raw
-  local differing, shared = compare(a, b, before, after, same)
-  if not differing then return nil, shared end
-  local numbers, side_a, side_b = new_numbers(before, after, same)
-  local self = setmetatable({ differing = differing, shared = shared,
-    same = same, is_shared = is_shared, numbers = numbers, a = side_a,
-    b = side_b, lengths = {}, text = 0 }, Diff)
-  local ok, list = pcall(self.run, self, a, b)
+  local numbers, side_a, side_b = new_numbers(before or raw, after or raw, same)
+  local self = setmetatable({ same = same, is_shared = is_shared,
+    numbers = numbers, a = side_a, b = side_b, lengths = {}, text = 0 }, Diff)
+  local ok, list = pcall(run, self, a, b)
   if ok then return list end
   if type(list) ~= "table" then error(list, 0) end
   return nil, list.message
