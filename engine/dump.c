@@ -19,6 +19,12 @@
 
 #define put mwi_json_form
 
+/* In a function with an engine `e`: the element of a pool. */
+#define dumped(type, pool, i) \
+  ((const type *)mwi_pool_at(&e->pool, i, sizeof(type)))
+#define dumped_member(i) dumped(mwi_member, tree.members, i)
+#define dumped_node(i) dumped(mwi_node, tree.nodes, i)
+
 static void put_object(mwi_json *out, mw_handle h) {
   uint32_t age = (uint32_t)(h >> 32);
   if (h == MW_NONE)
@@ -39,121 +45,77 @@ static void put_value(mwi_json *out, const mw_value *v) {
   if (v->type == MW_TOBJECT) put_object(out, (mw_handle)v->u.i);
 }
 
-typedef struct named_bit {
-  unsigned bit;
-  const char *text;
-} named_bit;
-
 /* Puts the words of the bits that are set, each after a comma. */
-static void put_words(mwi_json *out, const named_bit *words, unsigned bits) {
-  for (; words->text != NULL; words++)
-    if (bits & words->bit) put(out, ", %s", words->text);
+static void put_words(mwi_json *out, const char *const *words, unsigned bits) {
+  for (; bits != 0; bits >>= 1, words++)
+    if (bits & 1) put(out, ", %s", *words);
 }
 
-/* {======================================================
-** Objects
-** ======================================================= */
-
 static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
-  static const named_bit words[] = {{MW_ONCE, "once"},
-                                    {MW_AFTER, "after"},
-                                    {MW_SKIP, "skip"},
-                                    {MW_FLAG, "flag"},
-                                    {MW_CHECK, "check"},
-                                    {MW_ASK, "ask"},
-                                    {MW_WEAK, "weak"},
-                                    {MW_DEEP, "deep"},
-                                    {MWI_ENDED, "has ended"},
-                                    {MWI_CLAIMED, "is about to be called"},
-                                    {0, NULL}};
+  static const char *const words[] = {
+      "once", "after", "skip", "check",     "flag",
+      "weak", "deep",  "ask",  "has ended", "is about to be called"};
   const mwi_watch *w;
   for (; i != 0; i = w->next) {
-    w = (const mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(*w));
+    w = dumped(mwi_watch, watch.watches, i);
     put(out, "    watch %d: guard ", (int64_t)w->seq);
     if (w->flags & MWI_OBJECT)
       put_object(out, w->ref);
     else
       put(out, "%d", (int64_t)w->ref);
-    put_words(out, words, w->flags);
+    put_words(out, words, w->flags & (2 * MWI_CLAIMED - 1));
     put(out, "\n");
   }
 }
 
-static const mwi_member *member_of(const mw_engine *e, uint32_t m) {
-  return (const mwi_member *)mwi_pool_at(&e->tree.members, m,
-                                         sizeof(mwi_member));
-}
-
-static const mwi_node *node_at_number(const mw_engine *e, uint32_t n) {
-  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, n, sizeof(mwi_node));
-}
-
-static const mwi_edge *edge_of(const mw_engine *e, uint32_t i) {
-  return (const mwi_edge *)mwi_pool_at(&e->tree.edges, i, sizeof(mwi_edge));
-}
-
-/* Returns the root of a member's reach, 0 if that has ended. */
-static uint32_t root_of(const mw_engine *e, uint32_t m) {
-  const mwi_reach *reach = (const mwi_reach *)mwi_pool_at(
-      &e->tree.reaches, member_of(e, m)->reach, sizeof(mwi_reach));
-  return reach->root;
-}
-
-static void put_node(mwi_json *out, const mw_engine *e, uint32_t n) {
-  if (node_at_number(e, n)->obj == MW_NONE)
-    put(out, "the ground");
-  else
-    put_object(out, node_at_number(e, n)->obj);
-}
-
 /* Shows how many fields of another node hold a node, under which key one of
 ** them did last. */
-static void put_edge(mwi_json *out, const mw_engine *e, uint32_t i) {
-  const mwi_edge *its = edge_of(e, i);
-  put_value(out, &its->hint);
-  if (its->count > 1) put(out, " and %u more", its->count - 1);
+static void put_edge(mwi_json *out, const mwi_edge *edge) {
+  put_value(out, &edge->hint);
+  if (edge->count > 1) put(out, " and %u more", edge->count - 1);
 }
 
 static void dump_member(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t root = root_of(e, m), via = member_of(e, m)->via;
-  if (m == root) {
-    put(out, "  root\n");
-    return;
-  }
-  put(out, "  below ");
-  if (root != 0) put_node(out, e, member_of(e, root)->node);
-  if (via == 0) {
-    put(out, ": an orphan\n");
-    return;
-  }
-  if (node_at_number(e, edge_of(e, via)->parent)->obj != MW_NONE) {
+  uint32_t via = dumped_member(m)->via;
+  uint32_t root =
+      dumped(mwi_reach, tree.reaches, dumped_member(m)->reach)->root;
+  const mwi_edge *edge;
+  mw_handle obj = MW_NONE, parent;
+  if (root != 0) obj = dumped_node(dumped_member(root)->node)->obj;
+  put(out, (m == root) ? "  root" : "  below ");
+  if (m != root && obj != MW_NONE) put_object(out, obj);
+  if (m != root && obj == MW_NONE) put(out, "the ground");
+  if (m != root && via == 0) put(out, ": an orphan");
+  edge = (via == 0) ? NULL : dumped(mwi_edge, tree.edges, via);
+  parent = (via == 0) ? MW_NONE : dumped_node(edge->parent)->obj;
+  if (parent != MW_NONE) { /* not from the ground? */
     put(out, ": ");
-    put_edge(out, e, via);
+    put_edge(out, edge);
     put(out, " of ");
-    put_node(out, e, edge_of(e, via)->parent);
+    put_object(out, parent);
   }
   put(out, "\n");
 }
 
-static void dump_edges(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t i = (m == 0) ? 0 : node_at_number(e, member_of(e, m)->node)->outs;
-  for (; i != 0; i = edge_of(e, i)->next_out) {
+static void dump_edges(mwi_json *out, const mw_engine *e, uint32_t node) {
+  const mwi_edge *edge;
+  uint32_t i;
+  for (i = dumped_node(node)->outs; i != 0; i = edge->next_out) {
+    edge = dumped(mwi_edge, tree.edges, i);
     put(out, "  holds ");
-    put_object(out, node_at_number(e, edge_of(e, i)->child)->obj);
+    put_object(out, dumped_node(edge->child)->obj);
     put(out, " under ");
-    put_edge(out, e, i);
+    put_edge(out, edge);
     put(out, "\n");
   }
 }
 
 static void dump_record(mwi_json *out, const mw_engine *e,
                         const mwi_object *r) {
-  static const named_bit words[] = {{1, "watched"},
-                                    {2, "tracked"},
-                                    {4, "tracked with what is below"},
-                                    {8, "invalid"},
-                                    {16, "is being walked"},
-                                    {0, NULL}};
+  static const char *const words[] = {"watched", "tracked",
+                                      "tracked with what is below", "invalid",
+                                      "is being walked"};
+  const mwi_field *f;
   uint32_t i;
   put(out, "object ");
   put_object(out, r->obj);
@@ -164,32 +126,17 @@ static void dump_record(mwi_json *out, const mw_engine *e,
   put(out, "\n");
   if (r->first != 0) put(out, "  all fields\n");
   dump_watches(out, e, r->first);
-  for (i = r->fields; i != 0;) {
-    const mwi_field *f =
-        (const mwi_field *)mwi_pool_at(&e->watch.fields, i, sizeof(mwi_field));
+  for (i = r->fields; i != 0; i = f->next) {
+    f = dumped(mwi_field, watch.fields, i);
     put(out, "  field ");
     put_value(out, &f->key);
     put(out, "\n");
     dump_watches(out, e, f->first);
-    i = f->next;
   }
-  for (i = r->nodes; i != 0; i = member_of(e, i)->next) dump_member(out, e, i);
-  dump_edges(out, e, r->nodes); /* other nodes have some of these */
+  for (i = r->nodes; i != 0; i = dumped_member(i)->next) dump_member(out, e, i);
+  if (r->nodes != 0) /* other nodes of the object have some of these */
+    dump_edges(out, e, dumped_member(r->nodes)->node);
 }
-
-static void dump_records(mwi_json *out, const mw_engine *e) {
-  uint32_t slot;
-  for (slot = 1; slot < e->identity.top; slot++) {
-    const mwi_object *r = mwi_object_of(&e->watch, slot);
-    if (r != NULL && r->obj != MW_NONE) dump_record(out, e, r);
-  }
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** All else
-** ======================================================= */
 
 static void dump_clocks(mwi_json *out, const mw_engine *e) {
   uint32_t i;
@@ -219,26 +166,11 @@ static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *h) {
   }
 }
 
-static void dump_hierarchies(mwi_json *out, const mw_engine *e) {
-  uint32_t i;
-  for (i = 0; i < e->scope.n; i++) {
-    if (e->scope.all[i] == NULL) continue;
-    put(out, "hierarchy %u: %d frames\n", i, (int64_t)e->scope.all[i]->frames);
-    dump_hierarchy(out, e->scope.all[i]);
-  }
-}
-
-static void dump_traces(mwi_json *out, const mw_engine *e) {
-  const mw_trace *t;
-  for (t = e->trace.first; t != NULL; t = t->next)
-    put(out, "trace: %d events, room for %d, %d lost%s\n",
-        (int64_t)mw_trace_len(t), (int64_t)t->capacity,
-        (int64_t)mw_trace_lost(t), (t == e->trace.running) ? ", runs" : "");
-}
-
 int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
   char buffer[512];
   mwi_json out = {write, ud, buffer, 0, sizeof(buffer), 0};
+  const mw_trace *t;
+  uint32_t i;
 #ifdef MW_CHECKS
   if (e->check.broken != NULL)
     put(&out, "broken: %s (check.c:%d)\n", e->check.broken,
@@ -253,11 +185,19 @@ int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
   if (e->reader.open > 0)
     put(&out, "readers: %u, %d entries\n", e->reader.open,
         (int64_t)(e->reader.last + 1 - e->reader.first));
-  dump_records(&out, e);
-  dump_hierarchies(&out, e);
-  dump_traces(&out, e);
+  for (i = 1; i < e->identity.top; i++) {
+    const mwi_object *r = mwi_object_of(&e->watch, i);
+    if (r != NULL && r->obj != MW_NONE) dump_record(&out, e, r);
+  }
+  for (i = 0; i < e->scope.n; i++) {
+    if (e->scope.all[i] == NULL) continue;
+    put(&out, "hierarchy %u: %d frames\n", i, (int64_t)e->scope.all[i]->frames);
+    dump_hierarchy(&out, e->scope.all[i]);
+  }
+  for (t = e->trace.first; t != NULL; t = t->next)
+    put(&out, "trace: %d events, room for %d, %d lost%s\n",
+        (int64_t)mw_trace_len(t), (int64_t)t->capacity,
+        (int64_t)mw_trace_lost(t), (t == e->trace.running) ? ", runs" : "");
   mwi_json_flush(&out);
   return out.failed ? MW_REFUSED : MW_OK;
 }
-
-/* }====================================================== */
