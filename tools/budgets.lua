@@ -9,7 +9,7 @@ return {
   rooms = {
     { "moonwatch.h", 1200, 1326, "engine/moonwatch.h" },
     { "base", 1000, 1238, "engine/engine%.", "engine/pool%.",
-      "engine/table%.", "engine/identity%.", "engine/clock%.", "engine/one%." },
+      "engine/table%.", "engine/identity%.", "engine/clock%." },
     { "watch", 1150, 1323, "engine/watch%." },
     { "graph", 1300, 2478, "engine/tree%.", "engine/outline%.",
       "engine/age%." },

@@ -232,9 +232,7 @@ end
 local function parts(list)
   local texts = {}
   for _, path in ipairs(list) do
-    if path ~= "engine/one.c" and path ~= OS then
-      texts[#texts + 1] = part(path)
-    end
+    if path ~= OS then texts[#texts + 1] = part(path) end
   end
   return table.concat(texts)
 end

@@ -64,18 +64,21 @@ local function without(paths, ...)
   end
 end
 
-local WARN = " -DMW_ONE -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
+local WARN = " -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
 
 -- A check that the public header, each file of the engine and all of the engine
 -- as one compile alone, without a warning.
 local function compiles(compiler)
   return function()
     local list = {}
-    for _, path in ipairs(matching("^engine/[^/]+%.c$", "/moonwatch%.h$")) do
-      for _, line in ipairs(lines_of(compiler .. WARN .. path .. " 2>&1")) do
-        list[#list + 1] = line
-      end
+    local function compile(file, before)
+      local command = (before or "") .. compiler .. WARN .. file .. " 2>&1"
+      for _, line in ipairs(lines_of(command)) do list[#list + 1] = line end
     end
+    for _, path in ipairs(matching("^engine/[^/]+%.c$", "/moonwatch%.h$")) do
+      compile(path)
+    end
+    compile("-I. -", "printf '#include \"%s\"\\n' engine/*.c | ")
     return list
   end
 end
