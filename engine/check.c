@@ -654,14 +654,14 @@ static void verify_hierarchy(checker *c, const mwi_hierarchy *h) {
 }
 
 /* The number is 0, or that of a name. */
-static void verify_name(checker *c, const mwi_trace_names *names, int64_t i) {
+static void verify_name(checker *c, const mw_trace *t, int64_t i) {
   holds(i == 0 ||
-        (i > 0 && i < (int64_t)names->n && names->list[i].stamp != 0));
+        (i > 0 && i < (int64_t)t->names.n && t->names.list[i].stamp != 0));
 }
 
-/* Each name stands in the table; labels are texts, and categories names. */
-static void verify_names(checker *c, const mw_trace *t,
-                         const mwi_trace_names *names) {
+/* Each name stands in the table. */
+static void verify_names(checker *c, const mw_trace *t) {
+  const mwi_trace_names *names = &t->names;
   uint32_t i, gaps = 0;
   size_t bytes = 0;
   holds(names->n <= names->size);
@@ -673,21 +673,19 @@ static void verify_names(checker *c, const mw_trace *t,
   for (i = 1; i < names->n; i++) {
     const mwi_trace_name *name = &names->list[i];
     if (name->stamp == 0) continue;
-    holds(stands_in(&names->table, name->hash, i));
+    holds(stands_in(&names->table, name->hash, i) && name->last <= t->n);
     holds((name->text == NULL) == (name->len == 0));
-    verify_name(c, names, name->category);
-    verify_name(c, &t->texts, name->label);
+    if (name->category != MWI_OBJECTS) verify_name(c, t, name->category);
+    verify_name(c, t, name->label);
     bytes += name->len;
   }
-  holds(bytes == names->bytes);
-  holds(names->latest == 0 || names->latest < names->n);
+  holds(bytes == names->bytes && names->latest < names->size + 1);
 }
 
 static void verify_content(checker *c, const mw_trace *t, int type,
                            mw_content value) {
-  if (type == MW_TSTRING || type == MW_TOTHER)
-    verify_name(c, &t->texts, value.i);
-  if (type == MW_TOBJECT) verify_name(c, &t->objects, value.i);
+  if (type == MW_TSTRING || type == MW_TOTHER || type == MW_TOBJECT)
+    verify_name(c, t, value.i);
 }
 
 static void verify_events(checker *c, const mw_trace *t) {
@@ -696,15 +694,15 @@ static void verify_events(checker *c, const mw_trace *t) {
   holds(t->capacity > 0 && t->at == t->n % t->capacity);
   for (i = mwi_trace_first(t); i < t->n; i++) {
     const mwi_trace_event *event = mwi_trace_event_at(t, i);
-    holds(event->kind <= MWI_TRACE_BREAK && event->has <= MWI_ARGS_FLOAT);
-    verify_name(c, &t->names, event->name);
+    holds(event->kind <= MWI_TRACE_BREAK && event->has <= MWI_ARGS_VALUE);
+    verify_name(c, t, event->name);
     holds(event->has != MWI_ARGS_TEXT || event->text != NULL);
     holds((event->text == NULL) == (event->n == 0));
     holds(event->time >= time);
     time = event->time;
     if (event->has != MWI_ARGS_CHANGE) continue;
-    verify_name(c, &t->objects, event->object);
-    verify_name(c, &t->texts, event->where);
+    verify_name(c, t, event->object);
+    verify_name(c, t, event->where);
     verify_content(c, t, event->key_type, event->u.key);
     verify_content(c, t, event->old_type, event->old);
     verify_content(c, t, event->now_type, event->now);
@@ -717,9 +715,7 @@ static void verify_traces(checker *c) {
   for (t = c->e->trace.first; t != NULL; t = t->next) {
     is_open |= (t == c->e->trace.running);
     verify_events(c, t);
-    verify_names(c, t, &t->names);
-    verify_names(c, t, &t->texts);
-    verify_names(c, t, &t->objects);
+    verify_names(c, t);
   }
   holds(is_open);
 }

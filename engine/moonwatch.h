@@ -1109,7 +1109,7 @@ MW_API uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
 **     mw_trace_start(e, t)
 **     name = mw_trace_name(e, "draw", 4, 0)
 **     id = mw_trace_begin(e, thread, name, NULL, 0)
-**     mw_trace_counter(e, thread, name, 60)
+**     mw_trace_counter(e, thread, name, &value)
 **     mw_trace_end(e, id, NULL, 0)
 **     mw_trace_stop(e, t)
 **     mw_trace_write(e, t, MW_CHROME, "thread", sink, ud)
@@ -1159,10 +1159,9 @@ MW_API void mw_trace_clear(mw_engine *e, mw_trace *t);
 ** memory, and when the category is no name of the running trace; events with
 ** the name 0 are lost.
 **
-** A trace forgets a name that no event in the ring has, if the host has not
-** used the name's number, or asked for it, while as many new names came as the
-** ring has places.  The number of a forgotten name, or of another trace, is no
-** name.
+** A trace forgets a name that no event in the ring has and for which nobody has
+** asked since its oldest event, when as many new names have come as the ring has
+** places.  The number of a forgotten name, or of another trace, is no name.
 */
 MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                              mw_name category);
@@ -1237,14 +1236,10 @@ MW_API void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
 MW_API void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
                              mw_clock clock);
 
-/* Adds a value of a counter.  In the file, a value that is not finite is a
-** text: "inf", "-inf" or "nan". */
+/* Adds a value of a counter, an integer or a float.  In the file, a value that
+** is not finite is a text: "inf", "-inf" or "nan". */
 MW_API void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
-                             double value);
-
-/* The same for integers, of which a float holds only some exactly. */
-MW_API void mw_trace_integer(mw_engine *e, mw_thread thread, mw_name name,
-                             int64_t value);
+                             const mw_value *value);
 
 /* Returns the number of events in the trace. */
 MW_API size_t mw_trace_len(const mw_trace *t);

@@ -12,15 +12,16 @@
 ** end whose begin was overwritten is known.
 **
 ** A change is kept as numbers, and becomes JSON when the trace is written.
-** Strings of changes have numbers in `texts`, objects in `objects`.
 **
-** Names are numbered from 1; a number is the place in `list`, and `table` finds
-** it.  The number that the host gets has a stamp, too, so that the number of a
-** forgotten name, or of another trace, is known to be wrong.
+** Names, texts of changes and objects are numbered from 1; a number is the
+** place in `list`, and `table` finds it.  The number that the host gets has a
+** stamp, too, so that the number of a forgotten name, or of another trace, is
+** known to be wrong.
 **
-** When more names have come than the ring has places, the names are forgotten
-** that no event in the ring has and that nobody has asked for since names were
-** forgotten before.  So all names together take as much memory as some rings.
+** Invariant: `last` of a name is no less than the number of an event that has
+** the name, or a name in its category, or the object that it labels.  When more
+** names have come than the ring has places, those are forgotten whose `last` is
+** below the ring.  So all names together take as much memory as some rings.
 */
 #include <string.h>
 
@@ -53,19 +54,14 @@ static void free_texts(mw_engine *e, mw_trace *t) {
   for (i = 0; i < n; i++) free_text(e, &t->events[i]);
 }
 
-static void free_names(mw_engine *e, mwi_trace_names *names) {
+static void free_names(mw_engine *e, mw_trace *t) {
+  mwi_trace_names *names = &t->names;
   uint32_t i;
   for (i = 1; i < names->n; i++)
     mwi_free(e, names->list[i].text, names->list[i].len);
   mwi_free(e, names->list, names->size * sizeof(mwi_trace_name));
   mwi_table_drop(e, &names->table);
   memset(names, 0, sizeof(*names));
-}
-
-static void free_all_names(mw_engine *e, mw_trace *t) {
-  free_names(e, &t->names);
-  free_names(e, &t->texts);
-  free_names(e, &t->objects);
   t->place = 0;
 }
 
@@ -94,19 +90,14 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
   return MW_OK;
 }
 
-static size_t names_bytes(const mwi_trace_names *names) {
-  return names->size * sizeof(mwi_trace_name) + names->bytes +
-         mwi_table_bytes(&names->table);
-}
-
 size_t mwi_trace_bytes(const mw_engine *e) {
   const mw_trace *t;
   size_t bytes = 0;
   for (t = e->trace.first; t != NULL; t = t->next) {
     uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
     bytes += sizeof(*t) + (size_t)t->capacity * sizeof(mwi_trace_event) +
-             names_bytes(&t->names) + names_bytes(&t->texts) +
-             names_bytes(&t->objects);
+             t->names.size * sizeof(mwi_trace_name) + t->names.bytes +
+             mwi_table_bytes(&t->names.table);
     for (i = 0; i < n; i++)
       if (t->events[i].text != NULL) bytes += t->events[i].n;
   }
@@ -126,7 +117,7 @@ void mw_trace_close(mw_engine *e, mw_trace *t) {
   *link = t->next;
   free_texts(e, t);
   mwi_free(e, t->events, (size_t)t->capacity * sizeof(mwi_trace_event));
-  free_all_names(e, t);
+  free_names(e, t);
   mwi_free(e, t, sizeof(mw_trace));
 }
 
@@ -167,74 +158,34 @@ static int make_room(mw_engine *e, mwi_trace_names *names) {
   return 1;
 }
 
-/* Takes a free place; `make_room` has found that there is one. */
-static uint32_t take_free(mwi_trace_names *names) {
-  uint32_t i = names->free;
-  if (i == 0) return names->n++;
-  names->free = names->list[i].category;
-  return i;
-}
-
 static char *copy(mw_engine *e, const char *s, size_t len) {
   char *text = (char *)mwi_resize(e, NULL, 0, len);
   if (text != NULL) memcpy(text, s, len);
   return text;
 }
 
-/* {======================================================
-** Forgetting
-** ======================================================= */
-
-static void mark(const mw_trace *t, mwi_trace_names *names, uint32_t i) {
-  if (i != 0) names->list[i].era = t->era;
-}
-
-static void mark_value(mw_trace *t, int type, mw_content value) {
-  if (type == MW_TSTRING || type == MW_TOTHER)
-    mark(t, &t->texts, (uint32_t)value.i);
-  else if (type == MW_TOBJECT)
-    mark(t, &t->objects, (uint32_t)value.i);
-}
-
-static void mark_event(mw_trace *t, const mwi_trace_event *event) {
-  mark(t, &t->names, event->name);
-  if (event->has != MWI_ARGS_CHANGE) return;
-  mark(t, &t->objects, event->object);
-  mark(t, &t->texts, event->where);
-  mark_value(t, event->key_type, event->u.key);
-  mark_value(t, event->old_type, event->old);
-  mark_value(t, event->now_type, event->now);
-}
-
-/* Is the name to be kept? */
-static int is_marked(const mw_trace *t, const mwi_trace_name *name) {
-  return name->stamp != 0 && name->era == t->era;
-}
-
-static void mark_all(mw_trace *t) {
-  uint64_t i;
-  uint32_t n, above;
-  for (i = mwi_trace_first(t); i < t->n; i++)
-    mark_event(t, mwi_trace_event_at(t, i));
-  for (n = 1; n < t->objects.n; n++)
-    if (is_marked(t, &t->objects.list[n]))
-      mark(t, &t->texts, t->objects.list[n].label);
-  for (n = 1; n < t->names.n; n++) {
-    if (!is_marked(t, &t->names.list[n])) continue;
-    for (above = t->names.list[n].category;
-         above != 0 && t->names.list[above].era != t->era;
-         above = t->names.list[above].category)
-      mark(t, &t->names, above);
+/* The next event has a name: that needs its category, and an object's label. */
+static uint32_t touch(mw_trace *t, uint32_t i) {
+  mwi_trace_name *list = t->names.list;
+  uint32_t at;
+  for (at = i; at != 0 && at != MWI_OBJECTS; at = list[at].category) {
+    list[at].last = t->n;
+    if (list[at].label != 0) list[list[at].label].last = t->n;
   }
+  return i;
 }
 
-/* Forgets the names without a mark. */
-static void forget_names(mw_engine *e, const mw_trace *t,
-                         mwi_trace_names *names) {
-  uint32_t i;
+/* Before another name comes. */
+static void forget_when_due(mw_engine *e, mw_trace *t) {
+  mwi_trace_names *names = &t->names;
+  uint32_t i, fresh = names->table.size - names->used_before;
+  size_t bytes = names->bytes - names->bytes_before;
+  if (fresh <= MIN_FRESH ||
+      (fresh - MIN_FRESH <= t->capacity && bytes / 64 <= t->capacity))
+    return;
   for (i = 1; i < names->n; i++) {
     mwi_trace_name *name = &names->list[i];
-    if (name->stamp == 0 || is_marked(t, name)) continue;
+    if (name->stamp == 0 || name->last >= mwi_trace_first(t)) continue;
     mwi_table_take(&names->table, name->hash, i);
     mwi_free(e, name->text, name->len);
     names->bytes -= name->len;
@@ -242,39 +193,19 @@ static void forget_names(mw_engine *e, const mw_trace *t,
     name->category = names->free;
     names->free = i;
   }
-  names->latest = 0;
+  t->place = names->latest = 0;
   names->used_before = names->table.size;
   names->bytes_before = names->bytes;
 }
 
-static int is_due(const mw_trace *t, const mwi_trace_names *names) {
-  uint32_t fresh = names->table.size - names->used_before;
-  size_t bytes = names->bytes - names->bytes_before;
-  return fresh > MIN_FRESH &&
-         (fresh - MIN_FRESH > t->capacity || bytes / 64 > t->capacity);
-}
-
-/* Before another name comes. */
-static void forget_when_due(mw_engine *e, mw_trace *t,
-                            const mwi_trace_names *names) {
-  if (!is_due(t, names)) return;
-  mark_all(t);
-  forget_names(e, t, &t->names);
-  forget_names(e, t, &t->texts);
-  forget_names(e, t, &t->objects);
-  t->place = 0;
-  t->era++;
-}
-
-/* }====================================================== */
-
 /* Numbers a name that has no number; returns 0 if there is no memory. */
-static uint32_t add_name(mw_engine *e, mw_trace *t, mwi_trace_names *names,
-                         const char *s, size_t len, uint32_t category) {
+static uint32_t add_name(mw_engine *e, mw_trace *t, const char *s, size_t len,
+                         uint32_t category) {
+  mwi_trace_names *names = &t->names;
   mwi_trace_name fresh;
   uint32_t i;
   memset(&fresh, 0, sizeof(fresh));
-  forget_when_due(e, t, names);
+  forget_when_due(e, t);
   if (!make_room(e, names)) return 0;
   if (len > 0 && (fresh.text = copy(e, s, len)) == NULL) return 0;
   fresh.len = len;
@@ -282,7 +213,8 @@ static uint32_t add_name(mw_engine *e, mw_trace *t, mwi_trace_names *names,
   fresh.hash = hash_name(s, len, category);
   if (++e->trace.stamp == 0) e->trace.stamp = 1;
   fresh.stamp = e->trace.stamp;
-  i = take_free(names);
+  i = (names->free != 0) ? names->free : names->n++;
+  names->free = (names->free != 0) ? names->list[i].category : 0;
   mwi_table_put(e, &names->table, fresh.hash, i);
   names->list[i] = fresh;
   names->bytes += len;
@@ -290,8 +222,9 @@ static uint32_t add_name(mw_engine *e, mw_trace *t, mwi_trace_names *names,
 }
 
 /* Returns the number of a string, or 0 if the string has none. */
-static uint32_t find_name(const mwi_trace_names *names, const char *s,
-                          size_t len, uint32_t category) {
+static uint32_t find_name(const mw_trace *t, const char *s, size_t len,
+                          uint32_t category) {
+  const mwi_trace_names *names = &t->names;
   mwi_search at;
   uint32_t i = names->latest;
   if (i != 0 && is_name(&names->list[i], s, len, category))
@@ -302,12 +235,11 @@ static uint32_t find_name(const mwi_trace_names *names, const char *s,
   return i;
 }
 
-static uint32_t number_of(mw_engine *e, mw_trace *t, mwi_trace_names *names,
-                          const char *s, size_t len, uint32_t category) {
-  uint32_t i = find_name(names, s, len, category);
-  if (i == 0) i = add_name(e, t, names, s, len, category);
-  if (i != 0) names->list[i].era = t->era;
-  return names->latest = i;
+static uint32_t number_of(mw_engine *e, mw_trace *t, const char *s, size_t len,
+                          uint32_t category) {
+  uint32_t i = find_name(t, s, len, category);
+  if (i == 0) i = add_name(e, t, s, len, category);
+  return t->names.latest = touch(t, i);
 }
 
 /* Returns the place of a number that the host has, or 0 if the name is
@@ -316,8 +248,7 @@ static uint32_t place_of_name(mw_trace *t, mw_name name) {
   uint32_t i = (uint32_t)name;
   if (i == 0 || i >= t->names.n || t->names.list[i].stamp != name >> 32)
     return 0;
-  t->names.list[i].era = t->era;
-  return i;
+  return touch(t, i);
 }
 
 mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
@@ -326,7 +257,7 @@ mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
   uint32_t i, above = 0;
   if (t == NULL) return 0;
   if (category != 0 && (above = place_of_name(t, category)) == 0) return 0;
-  i = number_of(e, t, &t->names, s, len, above);
+  i = number_of(e, t, s, len, above);
   return (i == 0) ? 0 : (mw_name)t->names.list[i].stamp << 32 | i;
 }
 
@@ -446,19 +377,12 @@ void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
 }
 
 void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
-                      double value) {
+                      const mw_value *value) {
   mwi_trace_event *event = add_named(e, MWI_TRACE_COUNTER, thread, name);
   if (event == NULL) return;
-  event->has = MWI_ARGS_FLOAT;
-  event->u.number = value;
-}
-
-void mw_trace_integer(mw_engine *e, mw_thread thread, mw_name name,
-                      int64_t value) {
-  mwi_trace_event *event = add_named(e, MWI_TRACE_COUNTER, thread, name);
-  if (event == NULL) return;
-  event->has = MWI_ARGS_INTEGER;
-  event->u.integer = value;
+  event->has = MWI_ARGS_VALUE;
+  event->key_type = (uint8_t)value->type;
+  event->u.key = value->u;
 }
 
 /* }====================================================== */
@@ -485,14 +409,14 @@ static uint32_t text_of(mw_engine *e, mw_trace *t, const char *s, size_t len,
     len = cut(text, s, len, most);
     s = text;
   }
-  return number_of(e, t, &t->texts, s, len, 0);
+  return number_of(e, t, s, len, 0);
 }
 
 int mw_trace_has_object(const mw_engine *e, mw_handle obj) {
   const mw_trace *t = e->trace.running;
   if (t == NULL) return 0;
   return (t->place != 0 && t->object == obj) ||
-         find_name(&t->objects, (const char *)&obj, sizeof(obj), 0) != 0;
+         find_name(t, (const char *)&obj, sizeof(obj), MWI_OBJECTS) != 0;
 }
 
 /* Returns the number of an object, whose label is read if the object has no
@@ -501,15 +425,12 @@ static uint32_t object_of(mw_engine *e, mw_trace *t, mw_handle obj,
                           const char *label, size_t len) {
   uint32_t i, text = 0;
   if (obj == MW_NONE) return 0;
-  if (t->place != 0 && t->object == obj) {
-    t->objects.list[t->place].era = t->era;
-    return t->place;
-  }
-  i = number_of(e, t, &t->objects, (const char *)&obj, sizeof(obj), 0);
-  if (i != 0 && t->objects.list[i].serial == 0) {
-    mw_object_serial(e, obj, &t->objects.list[i].serial); /* or 0 */
+  if (t->place != 0 && t->object == obj) return touch(t, t->place);
+  i = number_of(e, t, (const char *)&obj, sizeof(obj), MWI_OBJECTS);
+  if (i != 0 && t->names.list[i].serial == 0) {
+    mw_object_serial(e, obj, &t->names.list[i].serial); /* or 0 */
     if (label != NULL) text = text_of(e, t, label, len, MAX_VALUE);
-    t->objects.list[i].label = text;
+    t->names.list[i].label = text;
   }
   t->object = obj;
   t->place = i;
@@ -615,7 +536,7 @@ void mw_trace_stop(mw_engine *e, mw_trace *t) {
 void mw_trace_clear(mw_engine *e, mw_trace *t) {
   mwi_check_enter(e);
   free_texts(e, t);
-  free_all_names(e, t);
+  free_names(e, t);
   t->n = t->at = t->dropped = 0;
   t->base = ++e->trace.opened << BASE_SHIFT;
   t->used = (e->trace.running == t);

@@ -22,8 +22,7 @@ enum mwi_trace_args {
   MWI_ARGS_LOST,    /* there was no memory for the text */
   MWI_ARGS_CHANGE,  /* an object, a key, the values before and after */
   MWI_ARGS_ADVANCE, /* a clock and its generation */
-  MWI_ARGS_INTEGER, /* the value of a counter, */
-  MWI_ARGS_FLOAT    /* of either type */
+  MWI_ARGS_VALUE    /* of a counter */
 };
 
 /* The type of a value of a change for which there was no memory. */
@@ -34,38 +33,39 @@ typedef struct mwi_trace_event {
   int64_t time;
   union {
     uint64_t id;        /* MWI_TRACE_END: the id of its begin */
-    double number;      /* MWI_ARGS_FLOAT */
-    int64_t integer;    /* MWI_ARGS_INTEGER */
     int64_t generation; /* MWI_ARGS_ADVANCE */
-    mw_content key;     /* MWI_ARGS_CHANGE */
+    mw_content key;     /* MWI_ARGS_CHANGE, MWI_ARGS_VALUE */
   } u;
-  mw_content old, now; /* MWI_ARGS_CHANGE.  A string has a number in `texts`; an
-                       ** object a number in `objects`; any other value that
-                       ** of its type's name in `texts` */
+  mw_content old, now; /* MWI_ARGS_CHANGE.  A string and an object have numbers
+                       ** as names; any other value that of its type's */
   char *text;          /* owned: the args; of a change, its context */
   uint32_t n;          /* the bytes of `text` */
   uint32_t guards;     /* MWI_ARGS_CHANGE; MWI_ARGS_ADVANCE: the clock */
   mw_thread thread;
-  uint32_t name;   /* in `names` */
-  uint32_t object; /* MWI_ARGS_CHANGE: in `objects` */
-  uint32_t where;  /* MWI_ARGS_CHANGE: in `texts`, or 0 */
+  uint32_t name;
+  uint32_t object; /* MWI_ARGS_CHANGE: its name */
+  uint32_t where;  /* MWI_ARGS_CHANGE: a name, or 0 */
   uint8_t kind;
   uint8_t has; /* of enum mwi_trace_args */
   uint8_t key_type, old_type, now_type;
 } mwi_trace_event;
 
+/* Whatever has a number: what the host calls a name, a text of a change, an
+** object. */
 typedef struct mwi_trace_name {
-  char *text;
+  char *text; /* of an object: its handle */
   size_t len;
   uint64_t serial;   /* of an object */
-  uint32_t label;    /* of an object: in `texts`, or 0 */
-  uint32_t category; /* in the same list; of a free place: the next one */
+  uint64_t last;     /* the number of events when it was asked for last */
+  uint32_t label;    /* of an object: a name, or 0 */
+  uint32_t category; /* a name, 0 or MWI_OBJECTS; of a free place: the next */
   uint32_t hash;
   uint32_t stamp; /* no two names of an engine have one stamp; 0: free */
-  uint32_t era;   /* when the name was asked for last */
 } mwi_trace_name;
 
-/* Strings by number, and their numbers. */
+/* The category of objects. */
+#define MWI_OBJECTS UINT32_MAX
+
 typedef struct mwi_trace_names {
   mwi_trace_name *list; /* by number; 0 is none */
   uint32_t n, size;
@@ -85,11 +85,8 @@ struct mw_trace {
   uint64_t base;    /* keeps the ids of all traces apart */
   uint64_t dropped; /* events for which there was no memory */
   mwi_trace_names names;
-  mwi_trace_names texts;   /* keys, values, labels and places */
-  mwi_trace_names objects; /* the text of an object is its handle */
-  mw_handle object;        /* the object found last, with its number; */
-  uint32_t place;          /* 0: none */
-  uint32_t era;            /* moves on when names are forgotten */
+  mw_handle object; /* the object found last, with its number; */
+  uint32_t place;   /* 0: none */
   mw_now now;
   void *ud;
   int64_t started, stopped; /* the first start, the last stop */

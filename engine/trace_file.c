@@ -288,13 +288,13 @@ static void chrome_begin_thread(writer *w, uint32_t i) {
 
 /* Puts text number `i` behind another text. */
 static void put_text(writer *w, const char *before, uint32_t i) {
-  const mwi_trace_name *text = &w->t->texts.list[i];
+  const mwi_trace_name *text = name_at(w, i);
   mwi_json_form(&w->out, "%s%q", before, text->text, text->len);
 }
 
 /* Puts the serial of an object, and the object's label. */
 static void put_named(writer *w, uint32_t i) {
-  const mwi_trace_name *object = &w->t->objects.list[i];
+  const mwi_trace_name *object = name_at(w, i);
   int64_t serial = (i == 0) ? 0 : (int64_t)object->serial;
   mwi_json_form(&w->out, "\"object\":%d", serial);
   if (i != 0 && object->label != 0) put_text(w, ",\"name\":", object->label);
@@ -374,12 +374,9 @@ static void put_args(writer *w, const mwi_trace_event *event) {
     case MWI_ARGS_LOST:
       mwi_json_literal(&w->out, LOST);
       break;
-    case MWI_ARGS_INTEGER:
-      mwi_json_form(&w->out, "{\"value\":%d}", event->u.integer);
-      break;
-    case MWI_ARGS_FLOAT:
+    case MWI_ARGS_VALUE:
       mwi_json_literal(&w->out, "{\"value\":");
-      mwi_json_number(&w->out, event->u.number);
+      put_content(w, event->key_type, event->u.key);
       mwi_json_literal(&w->out, "}");
       break;
     case MWI_ARGS_CHANGE:

@@ -240,20 +240,20 @@ static int counter(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   const char *name;
   size_t len;
-  mw_thread thread;
-  mw_name number;
+  mw_value value;
   check_name(L, "counter");
   lua_settop(L, 2);
   if (lua_type(L, 2) != LUA_TNUMBER)
     return mwb_bad_argument(L, "counter", 2, 2, "number");
   if (!mwb_is_running(s)) return 0;
-  thread = mwb_thread(L, s);
   name = lua_tolstring(L, 1, &len);
-  number = mw_trace_name(s->engine, name, len, 0);
-  if (lua_isinteger(L, 2))
-    mw_trace_integer(s->engine, thread, number, (int64_t)lua_tointeger(L, 2));
+  value.type = lua_isinteger(L, 2) ? MW_TINTEGER : MW_TFLOAT;
+  if (value.type == MW_TINTEGER)
+    value.u.i = (int64_t)lua_tointeger(L, 2);
   else
-    mw_trace_counter(s->engine, thread, number, lua_tonumber(L, 2));
+    value.u.f = lua_tonumber(L, 2);
+  mw_trace_counter(s->engine, mwb_thread(L, s),
+                   mw_trace_name(s->engine, name, len, 0), &value);
   return 0;
 }
 
