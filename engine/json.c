@@ -6,6 +6,7 @@
 ** dropped.
 */
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,132 +71,51 @@ void mwi_json_thousandths(mwi_json *out, int64_t n) {
   mwi_json_put(out, at, (size_t)(end - at));
 }
 
-/*
-** A float is m * 2^e with an integer m < 2^53, so its decimal digits are those
-** of m * 2^e, or of m * 5^-e if e < 0.  The text has the first 15 of the
-** digits, rounded; 16 or 17 if `strtod` does not read the float from fewer.
-*/
-#define WORDS 84        /* 5^1074 * 2^53 has 2547 bits */
-#define MOST_DIGITS 780 /* and 767 digits */
 #define FEWEST 15
 #define MOST 17
 
-typedef struct large {
-  uint32_t word[WORDS]; /* the lowest first */
-  int n;
-} large;
-
-static void multiply(large *x, uint32_t by) {
-  uint64_t carry = 0;
-  int i;
-  for (i = 0; i < x->n; i++) {
-    carry += (uint64_t)x->word[i] * by;
-    x->word[i] = (uint32_t)carry;
-    carry >>= 32;
-  }
-  if (carry > 0) x->word[x->n++] = (uint32_t)carry;
-  mwi_assert(x->n <= WORDS);
-}
-
-/* Divides a number by `by`, and returns the rest. */
-static uint32_t divide(large *x, uint32_t by) {
-  uint64_t rest = 0;
-  int i;
-  for (i = x->n - 1; i >= 0; i--) {
-    rest = rest << 32 | x->word[i];
-    x->word[i] = (uint32_t)(rest / by);
-    rest %= by;
-  }
-  while (x->n > 0 && x->word[x->n - 1] == 0) x->n--;
-  return (uint32_t)rest;
-}
-
-/* Sets `x` to an integer; x * 10^(the result) is the float, which is > 0. */
-static int set_large(large *x, double value) {
-  uint64_t bits, m;
-  int power, exponent;
-  memcpy(&bits, &value, sizeof(bits));
-  m = bits & 0xFFFFFFFFFFFFF;
-  exponent = (int)(bits >> 52);
-  if (exponent > 0)
-    m |= (uint64_t)1 << 52;
-  else
-    exponent = 1;
-  for (exponent -= 1075; exponent < 0 && m % 2 == 0; exponent++) m /= 2;
-  power = (exponent < 0) ? exponent : 0;
-  x->word[0] = (uint32_t)m;
-  x->word[1] = (uint32_t)(m >> 32);
-  x->n = (x->word[1] > 0) ? 2 : 1;
-  for (; exponent >= 16; exponent -= 16) multiply(x, 65536);
-  for (; exponent > 0; exponent--) multiply(x, 2);
-  for (; exponent <= -13; exponent += 13) multiply(x, 1220703125); /* 5^13 */
-  for (; exponent < 0; exponent++) multiply(x, 5);
-  return power;
-}
-
-/* Returns the first `n` of the digits from `at` to `end`, rounded. */
-static uint64_t round_to(const char *at, const char *end, int n) {
-  uint64_t result = 0;
-  for (; n > 0 && at < end; n--) result = result * 10 + (uint64_t)(*at++ - '0');
-  return result + (at < end && *at >= '5');
-}
-
-/* Writes `n`, and e with `power`, so that the last character is before `end`;
-** returns the place of the first. */
-static char *scientific(char *end, uint64_t n, int power) {
-  char *at = digits(end, magnitude(power), 1);
-  if (power < 0) *--at = '-';
-  *--at = 'e';
-  return digits(at, n, 1);
-}
-
+/* Puts n * 10^power. */
 static void put_digits(mwi_json *out, uint64_t n, int power) {
   char text[48], *end = text + sizeof(text), *at = end;
   for (; n % 10 == 0; power++) n /= 10;
   if (power > 0 || power < -MOST - 4) {
-    at = scientific(end, n, power);
-  } else {
-    for (; power < 0; power++, n /= 10) *--at = (char)('0' + n % 10);
-    if (at < end) *--at = '.';
-    at = digits(at, n, 1);
+    mwi_json_form(out, "%de%d", (int64_t)n, (int64_t)power);
+    return;
   }
+  for (; power < 0; power++, n /= 10) *--at = (char)('0' + n % 10);
+  if (at < end) *--at = '.';
+  at = digits(at, n, 1);
   mwi_json_put(out, at, (size_t)(end - at));
 }
 
-/* Puts a float > 0. */
+/* Puts a float > 0 by the fewest digits, from 15 on, of which `strtod` reads the
+** float.  Only the digits are taken from what C writes: the character between
+** them is the locale's. */
 static void put_float(mwi_json *out, double value) {
-  char all[MOST_DIGITS], *end = all + sizeof(all), *at = end, text[32];
-  large x;
-  int n, left, power = set_large(&x, value);
-  uint64_t rounded = 0;
-  while (x.n > 0) at = digits(at, divide(&x, 1000000000), 9);
-  while (*at == '0') at++;
-  for (n = FEWEST; n <= MOST; n++) {
-    rounded = round_to(at, end, n);
-    left = (end - at > n) ? (int)(end - at) - n : 0;
-    text[sizeof(text) - 1] = '\0';
-    if (strtod(scientific(text + sizeof(text) - 1, rounded, power + left),
-               NULL) == value)
-      break;
+  char text[48];
+  const char *at;
+  uint64_t all = 0;
+  int n, most;
+  for (most = FEWEST; most <= MOST; most++) {
+    snprintf(text, sizeof(text), "%.*e", most - 1, value);
+    if (strtod(text, NULL) == value) break;
   }
-  put_digits(out, rounded, power + left);
+  for (at = text, n = 0; *at != 'e'; at++) {
+    if (*at < '0' || *at > '9') continue;
+    all = all * 10 + (uint64_t)(*at - '0');
+    n++;
+  }
+  put_digits(out, all, atoi(at + 1) - (n - 1));
 }
 
 #define EXACT 9007199254740992.0 /* up to here, floats are exact integers */
-
-/* Is the sign bit of a float set?  Zero has a sign, too. */
-static int is_negative(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof(bits));
-  return bits >> 63 != 0;
-}
 
 void mwi_json_number(mwi_json *out, double x) {
   if (x != x) {
     mwi_json_literal(out, "\"nan\"");
   } else if (x - x != 0) {
     mwi_json_put(out, (x > 0) ? "\"inf\"" : "\"-inf\"", (x > 0) ? 5 : 6);
-  } else if (x == 0 && is_negative(x)) {
+  } else if (x == 0 && 1 / x < 0) { /* -0.0? */
     mwi_json_literal(out, "-0.0");
   } else if (x >= -EXACT && x <= EXACT && x == (double)(int64_t)x) {
     mwi_json_integer(out, (int64_t)x);
