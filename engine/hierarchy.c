@@ -194,26 +194,11 @@ int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes, mw_handle thread,
   return MW_OK;
 }
 
-void mw_hierarchy_cut(mw_engine *e, mw_hierarchy scopes, mw_handle thread,
-                      uint32_t depth) {
-  mwi_stack *stack = find(e, scopes, thread);
-  if (stack != NULL && depth < stack->n)
-    mwi_hierarchy_cut(mwi_hierarchy_of(&e->scope, scopes), stack, depth);
-}
-
 const mw_frame *mw_hierarchy_stack(const mw_engine *e, mw_hierarchy scopes,
                                    mw_handle thread, uint32_t *n) {
   const mwi_stack *stack = find(e, scopes, thread);
   *n = (stack == NULL) ? 0 : stack->n;
   return (*n == 0) ? NULL : stack->frames;
-}
-
-uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
-                            mw_handle thread, uint32_t name) {
-  uint32_t i, n, count = 0;
-  const mw_frame *frames = mw_hierarchy_stack(e, scopes, thread, &n);
-  for (i = 0; i < n; i++) count += frames[i].name == name;
-  return count;
 }
 
 void mwi_hierarchy_forget(mw_engine *e, uint32_t slot) {

@@ -753,10 +753,6 @@ MW_API void mw_tree_resolve(mw_engine *e);
 ** comparisons. */
 MW_API int mw_tree_has_orphans(const mw_engine *e);
 
-/* Returns whether a linked field of `obj` holds an object.  If not, no write to
-** `obj` needs `mw_tree_unlink`. */
-MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
-
 /*
 ** Finds the path from `root` down to `obj`: stores at most `n` keys in `keys`,
 ** the key that leads to `obj` first, the root's own key last.  Returns the
@@ -987,12 +983,8 @@ MW_API uint64_t mw_delivery_first(const mw_engine *e);
 /* Copies the entry with a number.  MW_STALE: the entry is not kept. */
 MW_API int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry);
 
-/* Returns the number, among delivered entries, of the entry that caused the one
-** with the number `seq`; 0 if there is no cause, or none that is kept. */
-MW_API uint64_t mw_delivery_cause(const mw_engine *e, uint64_t seq);
-
-/* Likewise, of the entry whose number as a cause is `cause`; looks near `seq`
-** first. */
+/* Returns the number, among delivered entries, of the one whose number as a
+** cause is `cause`; 0 if there is none that is kept.  Looks near `seq` first. */
 MW_API uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause,
                                uint64_t seq);
 
@@ -1085,20 +1077,12 @@ MW_API int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes,
 MW_API int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj);
 
-/* `thread` leaves all frames but the `depth` outermost. */
-MW_API void mw_hierarchy_cut(mw_engine *e, mw_hierarchy scopes,
-                             mw_handle thread, uint32_t depth);
-
 /* Returns the frames of `thread`, the outermost first, and in `*n` how many;
 ** valid until the next call that enters.  The handles of objects that have died
 ** in the meantime are stale. */
 MW_API const mw_frame *mw_hierarchy_stack(const mw_engine *e,
                                           mw_hierarchy scopes, mw_handle thread,
                                           uint32_t *n);
-
-/* Returns how many frames of `thread` have the name. */
-MW_API uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
-                                   mw_handle thread, uint32_t name);
 
 /* }====================================================== */
 

@@ -325,41 +325,32 @@ int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
 ** Searches
 ** ======================================================= */
 
-/* Returns the number, from `from` to `end` in one page, of the entry that has
-** the number `cause` as a cause; or 0. */
-static uint64_t find_number(const mwi_readers *part, uint64_t from,
-                            uint64_t end, uint32_t cause) {
+/* Returns the number of the kept entry in a page that has the number `cause` as
+** a cause, or 0. */
+static uint64_t find_number(const mwi_readers *part, uint64_t number,
+                            uint32_t cause) {
+  uint64_t seq = number * PAGE, end = seq + PAGE;
   const mwi_reader_page *page;
-  if (from < part->first) from = part->first;
+  if (seq < part->first) seq = part->first;
   if (end > part->last + 1) end = part->last + 1;
-  if (from >= end) return 0;
-  page = *ring_page(part, from);
+  if (seq >= end) return 0;
+  page = *ring_page(part, seq);
   if (cause < page->least || cause > page->most) return 0;
-  for (; from < end; from++)
-    if (page->entries[from % PAGE].number == cause) return from;
-  return 0;
+  while (seq < end && page->entries[seq % PAGE].number != cause) seq++;
+  return (seq < end) ? seq : 0;
 }
 
-/* A write's cause is mostly one of the entries after it, or in a page near. */
+/* A write's cause is mostly in the same page, or in a page near. */
 uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause, uint64_t seq) {
   const mwi_readers *part = &e->reader;
-  uint64_t start = seq - seq % PAGE, below = start, above = start + PAGE, found;
-  if (cause == 0 || part->first > part->last) return 0;
-  found = find_number(part, seq, above, cause);
-  if (found == 0) found = find_number(part, start, seq, cause);
-  while (found == 0 && (below > part->first || above <= part->last)) {
-    found = find_number(part, above, above + PAGE, cause);
-    if (found == 0 && below >= PAGE)
-      found = find_number(part, below - PAGE, below, cause);
-    below = (below >= PAGE) ? below - PAGE : 0;
-    above += PAGE;
+  uint64_t page = seq / PAGE, i, found = 0;
+  if (cause == 0) return 0;
+  for (i = 0; found == 0; i++) {
+    if (page + i > part->last / PAGE && page < part->first / PAGE + i) break;
+    found = find_number(part, page + i, cause);
+    if (found == 0 && i <= page) found = find_number(part, page - i, cause);
   }
   return found;
-}
-
-uint64_t mw_delivery_cause(const mw_engine *e, uint64_t seq) {
-  if (seq < e->reader.first || seq > e->reader.last) return 0;
-  return mw_delivery_of(e, entry_at(&e->reader, seq)->cause, seq);
 }
 
 /* May the entry be of the field? */

@@ -1057,11 +1057,6 @@ void mw_tree_expel(mw_engine *e, mw_handle obj) {
     }
 }
 
-int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
-  const mwi_object *r = mwi_object_find(&e->watch, obj);
-  return r != NULL && (r->needs & MWI_LINKS) != 0;
-}
-
 /* }====================================================== */
 
 /* {======================================================
