@@ -397,16 +397,16 @@ describe("a watched userdata whose class changes", function()
       former(self, key, "wrapped " .. value)
     end
     object.x = "a"
-    assert.same({ "insert x" }, heard)
+    assert.same({}, heard) -- mw.refresh says that the class is another
     assert.equal("old wrapped a", object.x)
     mw.refresh(class)
     object.x = "b"
-    assert.same({ "insert x", "update x" }, heard)
+    assert.same({ "update x" }, heard)
     assert.equal("old wrapped b", object.x)
     mw.unwatch(object)
     object.x = "c"
     assert.equal("old wrapped c", object.x)
-    assert.equal(2, #heard)
+    assert.equal(1, #heard)
   end)
 
   it("may get its first __newindex later", function()

@@ -82,7 +82,13 @@ static void assign_plain(lua_State *L, mwb_state *s, int way) {
   int is_userdata = lua_isuserdata(L, OBJECT) && !cell;
   if ((way & MWB_BACK) && is_userdata && lua_isnil(L, VALUE) && is_absent(L))
     return;
-  if (appends) mwb_prepare_plain(L, s, &entry);
+  if (appends && is_userdata) {
+    mwb_identify(L, s, "apply", OBJECT, 1);
+    lua_settop(L, SHADOW);
+    mwb_push_current(L, s); /* OLD */
+  } else if (appends) {
+    mwb_prepare_plain(L, s, &entry);
+  }
   if (is_userdata && (way & MWB_BACK)) {
     mwb_push_newindex(L, OBJECT);
     mwb_call_newindex(L, lua_gettop(L));
@@ -99,7 +105,7 @@ static void assign_plain(lua_State *L, mwb_state *s, int way) {
   }
   if (!appends) return;
   if (is_userdata) {
-    mwb_append_kept(L, s, &entry, 0);
+    mwb_append_kept(L, s, 0, 0);
     return;
   }
   if (!mwb_is_prepared(s, &entry))

@@ -451,12 +451,6 @@ static int put_kept(lua_State *L) {
   return 0;
 }
 
-/* call_newindex(object, key, value, newindex) */
-static int call_newindex(lua_State *L) {
-  mwb_call_newindex(L, 4);
-  return 0;
-}
-
 /* A class's `__newindex` that runs for an object, and the one around it. */
 struct mwb_running {
   mw_handle obj;
@@ -489,20 +483,15 @@ static inline int is_asked(const mwb_write *w) {
 }
 
 int mwb_call_class(mwb_write *w) {
-  lua_State *L = w->L;
   struct mwb_running here = {w->obj, w->s->traps->running_class};
-  int found = mwb_find_newindex(L), status;
-  if (!found) {
-    lua_pushcfunction(L, call_newindex);
-    lua_insert(L, RESULT);
-    lua_pushvalue(L, OBJECT);
-  }
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  if (!found) lua_rotate(L, RESULT + 1, -1);
+  int status;
   w->s->traps->running_class = &here;
-  status = lua_pcall(L, lua_gettop(L) - RESULT, 0, 0);
+  status = mwb_pcall_newindex(w->L, RESULT);
   w->s->traps->running_class = here.outer;
+  if (status == LUA_OK)
+    lua_settop(w->L, RUNNING);
+  else
+    lua_replace(w->L, RESULT);
   return status;
 }
 

@@ -104,12 +104,10 @@ void mwb_change_state(lua_State *L, mwb_state *s, mw_handle h);
 ** OBJECT. */
 void mwb_push_state_of(lua_State *L, mwb_state *s);
 
-/* userdata.c: a class has stored, or has raised.  Appends the prepared entry of
-** the write if the class has kept something, with the value that the object
-** shows. */
-struct mwb_entry;
-void mwb_append_kept(lua_State *L, mwb_state *s, struct mwb_entry *entry,
-                     int failed);
+/* userdata.c: the class of the userdata at OBJECT has stored, or has raised.
+** Appends the entry with what the object shows, if the class has kept anything.
+** Without memory for the entry, the old value is stored again. */
+void mwb_append_kept(lua_State *L, mwb_state *s, uint64_t number, int raised);
 
 /* Puts the table with the object's contents at SHADOW: the shadow, or without
 ** one the object itself. */
@@ -153,6 +151,8 @@ void mwb_push_current(lua_State *L, mwb_state *s);
 /* Pushes what the object shows under the key, or the error of the read.
 ** Returns a status. */
 int mwb_read_shown(lua_State *L);
+
+struct mwb_entry;
 
 /* Prepares the entry of a write to a cell, or to an object that is not
 ** intercepted; object, key and value are on the stack. */

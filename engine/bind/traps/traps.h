@@ -15,7 +15,7 @@ enum {
   MWB_NOCLASS = MWB_TRAPS_VALUES, /* what objects without a class show */
   MWB_HERITAGES, /* `__index` of classes -> the heritage with it */
   MWB_FUNCTIONS, /* userdata -> its function guards, */
-  MWB_TRAPS,     /* class of userdata -> its trap, */
+  MWB_TRAPS,     /* class of userdata -> the number of watched ones */
   MWB_NOTE,      /* the function that notes reads */
   MWB_RESTING,   /* tables whose reads are not noted, weakly held */
   MWB_TRAPS_END
@@ -141,18 +141,11 @@ void mwb_unwrap_class(lua_State *L, mwb_state *s, int index);
 ** before. */
 void mwb_push_newindex(lua_State *L, int index);
 
-/* Lua's own limit for the length of a chain of `__newindex`. */
-#define MWB_MAXCHAIN 2000
-
-/* Follows the chain of tables that begins with the `__newindex` on the top, as
-** a write to the key at 2 does.  If it ends in a function, replaces the top by
-** the function and pushes the object that the function gets; else returns
-** 0. */
-int mwb_find_newindex(lua_State *L);
-
 /* Stores the value at 3 under the key at 2 in the object at 1, by the
-** `__newindex` at index `newindex`. */
+** `__newindex` at index `newindex`.  The second one returns a status; an error
+** is on the top. */
 void mwb_call_newindex(lua_State *L, int newindex);
+int mwb_pcall_newindex(lua_State *L, int newindex);
 
 /* The function guards of an object are in the table at `holder`, each at its
 ** place: in the own metatable, or for userdata in a table of MWB_FUNCTIONS.  A

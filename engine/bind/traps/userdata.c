@@ -3,18 +3,18 @@
 ** SPDX-License-Identifier: MIT
 **
 **     class (metatable) --> __newindex = trap --> upvalues: state, objects, the
-**                                                 class's own `__newindex`, the
-**                                                 number of watched objects
+**                                                 class's own `__newindex`
+**     MWB_TRAPS: class --> the number of its watched objects
 **
 ** Userdata share their metatable, and libraries recognise their userdata by the
 ** metatable.  So the class gets the trap, and the trap passes writes to objects
 ** that are not watched on to the class's own `__newindex`.  The last
 ** `mw.unwatch` gives the class its `__newindex` back.
 **
-** MWB_TRAPS maps a class to its trap.  After the class has got another
-** `__newindex`, `mw.refresh` gives it a new trap, for the `__newindex` that it
-** has by now.  The program may still call the former trap, which is RETIRED: it
-** passes all writes on.
+** After the class has got another `__newindex`, `mw.refresh` gives it a new
+** trap, for the `__newindex` that it has by now.  The program may still call
+** the former trap, which passes all writes on: its `__newindex` is not the
+** class's own any more.
 */
 #include "../journal/journal.h"
 
@@ -22,38 +22,16 @@
 #include "trap.h"
 #include "traps.h"
 
-enum { ORIGINAL = 3, COUNT }; /* upvalues */
+enum { ORIGINAL = 3 }; /* upvalue */
 #define UP_ORIGINAL lua_upvalueindex(ORIGINAL)
-#define UP_COUNT lua_upvalueindex(COUNT)
-
-#define RETIRED (-1) /* instead of the number of watched objects */
 
 /* {======================================================
 ** Writes
 ** ======================================================= */
 
-int mwb_find_newindex(lua_State *L) {
-  int newindex = lua_gettop(L), object = newindex + 1, loop;
-  if (lua_isfunction(L, newindex)) {
-    lua_pushvalue(L, OBJECT);
-    return 1;
-  }
-  lua_pushvalue(L, newindex);
-  for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
-    lua_settop(L, object);
-    if (lua_istable(L, object)) {
-      lua_pushvalue(L, KEY);
-      if (lua_rawget(L, object) != LUA_TNIL) break;
-    }
-    if (luaL_getmetafield(L, object, "__newindex") == LUA_TNIL) break;
-    if (lua_isfunction(L, -1)) {
-      lua_replace(L, newindex);
-      lua_settop(L, object);
-      return 1;
-    }
-    lua_replace(L, object);
-  }
-  lua_settop(L, newindex);
+/* call_newindex(object, key, value, newindex) */
+static int call_newindex(lua_State *L) {
+  mwb_call_newindex(L, VALUE + 1);
   return 0;
 }
 
@@ -68,51 +46,55 @@ void mwb_call_newindex(lua_State *L, int newindex) {
     lua_settable(L, -3); /* raises Lua's own error for an object without one */
 }
 
-/* prepare_kept(object, key, value, entry, old): prepares the entry anew */
-static int prepare_kept(lua_State *L) {
+int mwb_pcall_newindex(lua_State *L, int newindex) {
+  int is_function = lua_isfunction(L, newindex);
+  newindex = lua_absindex(L, newindex);
+  if (is_function)
+    lua_pushvalue(L, newindex);
+  else
+    lua_pushcfunction(L, call_newindex);
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  if (!is_function) lua_pushvalue(L, newindex);
+  return lua_pcall(L, is_function ? 3 : 4, 0, 0);
+}
+
+/* append_kept(object, key, value, _, old, number, has the class raised?):
+** appends the entry of what the object shows, if its class has kept anything */
+static int append_kept(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mwb_entry *entry = (mwb_entry *)lua_touserdata(L, 4);
-  mwb_prepare(L, s, mwb_handle_of(L, s, OBJECT), KEY, VALUE, OLD, entry);
+  int raised = lua_toboolean(L, OLD + 2), status, shown = OLD + 1;
+  mwb_entry entry;
+  uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
+  lua_settop(L, OLD);
+  status = mwb_read_shown(L); /* the read may do anything */
+  if (status == LUA_ERRMEM) return lua_error(L);
+  if (status != LUA_OK) { /* then it is the value that was written */
+    if (raised) return 0;
+  } else {
+    if (mwb_is_same(L, shown, OLD) && (raised || !mwb_is_same(L, shown, VALUE)))
+      return 0;
+    lua_copy(L, shown, VALUE);
+  }
+  mwb_begin_entry(L, s, &entry);
+  entry.number = number;
+  mwb_prepare(L, s, mwb_handle_of(L, s, OBJECT), KEY, VALUE, OLD, &entry);
+  mwb_append_entry(L, s, &entry);
   return 0;
 }
 
-/* Prepares the entry for the value on the top.  Without memory, the entry is as
-** before, and the error is on the top.  Returns a status. */
-static int prepare_again(lua_State *L, mwb_state *s, mwb_entry *entry) {
-  mwb_entry former = *entry;
-  int value = lua_gettop(L), status;
-  lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, value);
-  lua_pushlightuserdata(L, entry);
-  lua_pushvalue(L, OLD);
-  status = mwb_pcall(L, s, prepare_kept, 5, 0);
-  if (status != LUA_OK) *entry = former;
-  return status;
-}
-
-/* Without memory for another value, the entry has the value that was written,
-** so that the write can be taken back. */
-void mwb_append_kept(lua_State *L, mwb_state *s, mwb_entry *entry, int failed) {
-  int top = lua_gettop(L), kept = top + 1;
-  int status = mwb_read_shown(L); /* the read may do anything */
-  int shown = status == LUA_OK, as_written = 1;
-  if (shown) {
-    as_written = mwb_is_same(L, kept, VALUE);
-    if (mwb_is_same(L, kept, OLD) && (failed || !as_written)) { /* kept none? */
-      lua_settop(L, top);
-      return;
-    }
-  } else if (status != LUA_ERRMEM) {
-    if (failed) return;
-    status = LUA_OK;
-  }
-  if (!shown || as_written) lua_pushvalue(L, VALUE);
-  if (!as_written || !mwb_is_prepared(s, entry))
-    status = prepare_again(L, s, entry);
-  if (mwb_is_prepared(s, entry)) mwb_append_entry(L, s, entry);
-  if (status != LUA_OK) mwb_check(L, MW_NOMEM);
-  lua_settop(L, top);
+void mwb_append_kept(lua_State *L, mwb_state *s, uint64_t number, int raised) {
+  int i;
+  for (i = OBJECT; i <= OLD; i++) lua_pushvalue(L, i);
+  lua_pushinteger(L, (lua_Integer)number);
+  lua_pushboolean(L, raised);
+  if (mwb_pcall(L, s, append_kept, OLD + 2, 0) == LUA_OK) return;
+  lua_copy(L, OLD, VALUE);
+  mwb_push_newindex(L, OBJECT);
+  if (mwb_pcall_newindex(L, -1) != LUA_OK) lua_pop(L, 1);
+  lua_pop(L, 1);
+  lua_error(L);
 }
 
 /* Puts the value that the store replaces at OLD: a guard may have written. */
@@ -125,33 +107,15 @@ static void read_replaced(mwb_write *w) {
   mwb_set_kind_of(w);
 }
 
-/* Fills the stack for the call of the class, up to RESULT, which is free; the
-** entry is at RUNNING while the class stores. */
-static void begin_class(mwb_write *w) {
-  lua_State *L = w->L;
-  mwb_entry *entry;
-  int appends = mwb_appends(w->s) && !w->ignored;
-  if (appends) read_replaced(w);
-  lua_settop(L, FAILURE);
-  if (appends) {
-    entry = (mwb_entry *)lua_newuserdatauv(L, sizeof(*entry), 0);
-    mwb_begin_entry(L, w->s, entry);
-    entry->number = mwb_write_number(w);
-    mwb_prepare(L, w->s, w->obj, KEY, VALUE, OLD, entry);
-  }
-  lua_settop(L, RUNNING);
-}
-
-static void end_storing(mwb_write *w, int status) {
-  mwb_entry *entry = (mwb_entry *)lua_touserdata(w->L, RUNNING);
-  if (entry != NULL) mwb_append_kept(w->L, w->s, entry, status != LUA_OK);
-  mwb_end_class(w, status);
-}
-
 void mwb_store_userdata(mwb_write *w) {
-  begin_class(w);
+  int appends = mwb_appends(w->s) && !w->ignored, status;
+  if (appends) read_replaced(w);
+  lua_settop(w->L, RUNNING);
   mwb_push_newindex(w->L, OBJECT);
-  end_storing(w, mwb_call_class(w));
+  status = mwb_call_class(w);
+  if (appends)
+    mwb_append_kept(w->L, w->s, mwb_write_number(w), status != LUA_OK);
+  mwb_end_class(w, status);
 }
 
 static int after_other(lua_State *L, int status, lua_KContext context) {
@@ -161,39 +125,31 @@ static int after_other(lua_State *L, int status, lua_KContext context) {
 
 /* The write is none of the library's: the class's own `__newindex` stores. */
 static int pass_on(lua_State *L) {
-  lua_pushvalue(L, UP_ORIGINAL);
-  if (!mwb_find_newindex(L)) {
+  lua_settop(L, VALUE);
+  if (!lua_isfunction(L, UP_ORIGINAL)) {
     mwb_call_newindex(L, UP_ORIGINAL);
     return 0;
   }
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  lua_callk(L, 3, 0, 0, after_other);
+  lua_pushvalue(L, UP_ORIGINAL);
+  lua_insert(L, OBJECT);
+  lua_callk(L, VALUE, 0, 0, after_other);
   return 0;
 }
 
 static int trap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  int is_ours = s->engine != NULL && lua_isuserdata(L, OBJECT); /* no table */
-  mw_handle h = is_ours ? mwb_intercepting_at(L, s, OBJECT) : MW_NONE;
+  mw_handle h = MW_NONE;
   mwb_write w;
   lua_settop(L, VALUE);
-  if (h == MW_NONE || h == s->traps->quiet ||
-      lua_tointeger(L, UP_COUNT) == RETIRED)
-    return pass_on(L); /* not watched, or by the library's own will */
-  mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
-  if (mwb_is_ignored(L, s)) {
-    lua_settop(L, VALUE);
+  if (s->engine == NULL || !lua_isuserdata(L, OBJECT)) return pass_on(L);
+  mwb_push_newindex(L, OBJECT);
+  if (lua_rawequal(L, -1, UP_ORIGINAL)) h = mwb_intercepting_at(L, s, OBJECT);
+  lua_settop(L, VALUE);
+  if (h == MW_NONE || h == s->traps->quiet || mwb_is_ignored(L, s))
     return pass_on(L);
-  }
+  mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   if (!mwb_write_check(&w)) return lua_error(L);
-  mwb_write_count(&w);
-  mwb_write_before(&w);
-  begin_class(&w);
-  lua_pushvalue(L, UP_ORIGINAL);
-  end_storing(&w, mwb_call_class(&w));
-  if (mwb_write_after(&w)) return lua_error(L);
-  return 0;
+  return mwb_write_run(&w, mwb_store_userdata);
 }
 
 /* }====================================================== */
@@ -257,22 +213,23 @@ void mwb_store_state(mwb_write *w) { mwb_change_state(w->L, w->s, w->obj); }
 ** Classes and their traps
 ** ======================================================= */
 
-/* Pushes what MWB_TRAPS has for the class at `class_`; returns the type. */
-static int push_trap_of(lua_State *L, const mwb_state *s, int class_) {
-  mwb_push(L, s, MWB_TRAPS);
-  lua_pushvalue(L, class_);
-  lua_rawget(L, -2);
-  lua_replace(L, -2);
-  return lua_type(L, -1);
+/* Pushes the `__newindex` of the class at `class_`.  Returns whether it is a
+** trap. */
+static int push_trap(lua_State *L, int class_) {
+  mwb_raw_field(L, class_, "__newindex");
+  return lua_tocfunction(L, -1) == trap;
 }
 
-/* Sets the trap of the class at `class_` to the value on the top. */
-static void set_trap_of(lua_State *L, const mwb_state *s, int class_) {
-  mwb_push(L, s, MWB_TRAPS);
-  lua_pushvalue(L, class_);
-  lua_pushvalue(L, -3);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
+void mwb_push_newindex(lua_State *L, int index) {
+  if (!lua_getmetatable(L, index)) {
+    lua_pushnil(L);
+    return;
+  }
+  if (push_trap(L, -1)) {
+    lua_getupvalue(L, -1, ORIGINAL);
+    lua_replace(L, -2);
+  }
+  lua_replace(L, -2);
 }
 
 /* Pops a value and makes it the `__newindex` of the class at `class_`, which
@@ -283,85 +240,53 @@ static void set_newindex(lua_State *L, int class_) {
   lua_rawset(L, class_);
 }
 
-void mwb_push_newindex(lua_State *L, int index) {
-  if (!lua_getmetatable(L, index)) {
-    lua_pushnil(L);
-    return;
-  }
-  mwb_raw_field(L, -1, "__newindex");
-  lua_replace(L, -2);
-  if (lua_tocfunction(L, -1) != trap) return;
-  lua_getupvalue(L, -1, ORIGINAL);
-  lua_replace(L, -2);
-}
-
-/* The number of watched objects of the trap at `trap_`. */
-static lua_Integer count_of(lua_State *L, int trap_) {
-  lua_Integer n;
-  lua_getupvalue(L, trap_, COUNT);
-  n = lua_tointeger(L, -1);
-  lua_pop(L, 1);
-  return n;
-}
-
-static void set_count(lua_State *L, int trap_, lua_Integer n) {
-  trap_ = lua_absindex(L, trap_);
-  lua_pushinteger(L, n);
-  lua_setupvalue(L, trap_, COUNT);
-}
-
-/* Has the class at `class_` the trap on the top, or no `__newindex`, which
-** needs none? */
-static int has_trap(lua_State *L, int class_) {
-  int has = mwb_raw_field(L, class_, "__newindex") == LUA_TNIL ||
-            lua_rawequal(L, -1, -2);
-  lua_pop(L, 1);
-  return has;
-}
-
-/* Gives the class at `class_` a trap for the `__newindex` that it has now, and
-** pushes the trap. */
-static void push_installed(lua_State *L, mwb_state *s, int class_) {
-  int former = lua_gettop(L) + 1;
-  int has_former = push_trap_of(L, s, class_) != LUA_TNIL;
-  if (has_former && has_trap(L, class_)) return;
-  lua_pushlightuserdata(L, s);
-  mwb_push(L, s, MWB_OBJECTS);
-  mwb_raw_field(L, class_, "__newindex");
-  lua_pushinteger(L, has_former ? count_of(L, former) : 0);
-  lua_pushcclosure(L, trap, COUNT);
-  set_trap_of(L, s, class_);
-  if (has_former) set_count(L, former, RETIRED);
-  if (mwb_raw_field(L, class_, "__newindex") != LUA_TNIL) {
-    lua_pushvalue(L, former + 1);
+/* Gives the class at `class_` a trap for the `__newindex` that it has now; one
+** without a `__newindex` needs none. */
+static void install(lua_State *L, const mwb_state *s, int class_) {
+  int top = lua_gettop(L);
+  if (!push_trap(L, class_) && !lua_isnil(L, -1)) {
+    lua_pushlightuserdata(L, (void *)(uintptr_t)s);
+    mwb_push(L, s, MWB_OBJECTS);
+    lua_pushvalue(L, top + 1);
+    lua_pushcclosure(L, trap, ORIGINAL);
     set_newindex(L, class_);
   }
-  lua_settop(L, former + 1);
-  lua_replace(L, former);
+  lua_settop(L, top);
+}
+
+/* Adds `n` to the number of watched objects of the class at `class_`.  Returns
+** the sum. */
+static lua_Integer add_watched(lua_State *L, const mwb_state *s, int class_,
+                               int n) {
+  lua_Integer sum;
+  mwb_push(L, s, MWB_TRAPS);
+  lua_pushvalue(L, class_);
+  lua_rawget(L, -2);
+  sum = lua_tointeger(L, -1) + n;
+  lua_pushvalue(L, class_);
+  if (sum > 0)
+    lua_pushinteger(L, sum);
+  else
+    lua_pushnil(L);
+  lua_rawset(L, -4);
+  lua_pop(L, 2);
+  return sum;
 }
 
 void mwb_wrap_class(lua_State *L, mwb_state *s, int index) {
-  int top = lua_gettop(L);
+  int top = lua_gettop(L), class_ = top + 1;
   if (!lua_getmetatable(L, index)) return;
-  push_installed(L, s, top + 1);
-  set_count(L, -1, count_of(L, -1) + 1);
+  install(L, s, class_);
+  add_watched(L, s, class_, 1);
   lua_settop(L, top);
 }
 
 void mwb_unwrap_class(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L), class_ = top + 1;
-  if (lua_getmetatable(L, index) && push_trap_of(L, s, class_) != LUA_TNIL) {
-    lua_Integer n = count_of(L, -1) - 1;
-    set_count(L, -1, n);
-    if (n == 0) { /* was this the last one? */
-      mwb_raw_field(L, class_, "__newindex");
-      if (lua_rawequal(L, -1, -2)) {
-        lua_getupvalue(L, -2, ORIGINAL);
-        set_newindex(L, class_);
-      }
-      lua_pushnil(L);
-      set_trap_of(L, s, class_);
-    }
+  if (lua_getmetatable(L, index) && add_watched(L, s, class_, -1) == 0 &&
+      push_trap(L, class_)) { /* was this the last one? */
+    lua_getupvalue(L, -1, ORIGINAL);
+    set_newindex(L, class_);
   }
   lua_settop(L, top);
 }
@@ -398,11 +323,10 @@ static int refresh_userdata(lua_State *L) {
   lua_settop(L, 1);
   mwb_push(L, s, MWB_TRAPS);
   for (lua_pushnil(L); lua_next(L, 2) != 0; lua_settop(L, 3)) {
-    int is_class = lua_rawequal(L, 1, 3);
     mwb_raw_field(L, 3, "__index");
-    if (!is_class && !lua_rawequal(L, 1, -1)) continue;
-    push_installed(L, s, 3);
-    n += count_of(L, -1);
+    if (!lua_rawequal(L, 1, 3) && !lua_rawequal(L, 1, -1)) continue;
+    install(L, s, 3);
+    n += lua_tointeger(L, 4);
   }
   lua_pushinteger(L, n);
   return 1;
