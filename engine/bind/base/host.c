@@ -199,17 +199,6 @@ int mw_lua_push(lua_State *L, mw_handle h) {
   return mwb_alive(L, s, h);
 }
 
-/* Appends the entry of a write to a userdata that C code has made. */
-static void append_made(mwb_write *w) {
-  mwb_entry entry;
-  if (!lua_isuserdata(w->L, OBJECT) || !mwb_appends(w->s)) return;
-  mwb_begin_entry(w->L, w->s, &entry);
-  entry.number = mwb_write_number(w);
-  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
-  mwb_hold_object(w->L, w->s, OBJECT, &entry);
-  mwb_append_entry(w->L, w->s, &entry);
-}
-
 /* Pops the old value of the field, which the contents still have, takes the
 ** new one out of the table, where C put it, and pushes it: from here on the
 ** write is made as Lua makes it, or not at all.  Needs no memory. */
@@ -253,7 +242,8 @@ static int touch_made(lua_State *L) {
   lua_pushnil(L);
   lua_rotate(L, SHADOW, 1); /* OLD is behind */
   mwb_write_open(L, s, &w, h, kind, MWB_GIVEN);
-  return mwb_write_run(&w, is_store(kind) ? append_made : mwb_store_nothing);
+  return mwb_write_run(&w,
+                       is_store(kind) ? mwb_append_stored : mwb_store_nothing);
 }
 
 void mw_lua_touch(lua_State *L, int index, int key, int kind) {

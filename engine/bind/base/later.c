@@ -134,8 +134,8 @@ enum {
   AT_VALUE,
   IS_OVERTAKEN,
   AT_BEFORE,
-  AT_VALID, /* in the place of AT_NUMBER, until it is recorded */
-  AT_NUMBER = AT_VALID
+  AT_NUMBER, /* when it is recorded */
+  IS_TOLD    /* or is it recorded? */
 };
 
 /* Puts off a call: the function is on the top, its `n` arguments are the first
@@ -201,58 +201,45 @@ void mwb_put_off_write(lua_State *L, mwb_state *s) {
 ** Writes to fields with writes that wait
 ** ======================================================= */
 
-/* Pushes the first write in the list at `list`, from number `i` on, of the
-** field of `object` with this key, unless it is overtaken.  Returns the write's
-** number, or 0 and pushes nothing. */
-static lua_Integer find_write(lua_State *L, int list, lua_Integer i, int object,
-                              int key) {
-  int one = lua_gettop(L) + 1, found;
-  for (; lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
+/* Pushes the first write that waits, from number `i` on, of the field at OBJECT
+** and KEY, unless it is overtaken.  Returns its number, or 0 and pushes
+** nothing. */
+static lua_Integer push_waiting(lua_State *L, const mwb_state *s,
+                                lua_Integer i) {
+  int list = lua_gettop(L) + 1, one = list + 1, found = 0;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  mwb_push(L, s, MWB_LATER);
+  for (; lua_istable(L, list) && lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
     lua_rawgeti(L, one, AT_OBJECT);
     lua_rawgeti(L, one, AT_KEY);
-    found = lua_rawequal(L, -2, object) && lua_rawequal(L, -1, key) &&
+    found = lua_rawequal(L, -2, OBJECT) && lua_rawequal(L, -1, KEY) &&
             lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN &&
             lua_rawgeti(L, one, IS_OVERTAKEN) == LUA_TNIL;
-    lua_settop(L, found ? one : one - 1);
-    if (found) return i;
+    if (found) break;
+    lua_settop(L, list);
   }
-  lua_settop(L, one - 1);
-  return 0;
-}
-
-/* Replaces the value on the top, which the field holds, by what it held before
-** the first write of it in the list from `i` on. */
-static void go_before(lua_State *L, int list, lua_Integer i, int object,
-                      int key) {
-  int top = lua_gettop(L);
-  if (find_write(L, list, i, object, key) == 0) return;
-  lua_rawgeti(L, -1, AT_BEFORE);
-  lua_replace(L, top);
-  lua_settop(L, top);
+  if (found) lua_copy(L, one, list);
+  lua_settop(L, found ? list : list - 1);
+  return found ? i : 0;
 }
 
 int mwb_go_before(lua_State *L, const mwb_state *s) {
   int top = lua_gettop(L);
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  mwb_push(L, s, MWB_LATER);
-  lua_insert(L, top);
-  if (lua_istable(L, top)) go_before(L, top, 1, OBJECT, KEY);
-  lua_remove(L, top);
+  if (push_waiting(L, s, 1) != 0) {
+    lua_rawgeti(L, -1, AT_BEFORE);
+    lua_replace(L, top);
+    lua_settop(L, top);
+  }
   return lua_type(L, top);
 }
 
 void mwb_overtake(lua_State *L, const mwb_state *s) {
-  int list = lua_gettop(L) + 1;
   lua_Integer i = 0;
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  mwb_push(L, s, MWB_LATER);
-  while (lua_istable(L, list) &&
-         (i = find_write(L, list, i + 1, OBJECT, KEY)) != 0) {
+  while ((i = push_waiting(L, s, i + 1)) != 0) {
     lua_pushboolean(L, 1);
     lua_rawseti(L, -2, IS_OVERTAKEN); /* which has a place */
     lua_pop(L, 1);
   }
-  lua_settop(L, list - 1);
 }
 
 /* }====================================================== */
@@ -261,165 +248,71 @@ void mwb_overtake(lua_State *L, const mwb_state *s) {
 ** The end of waiting
 ** ======================================================= */
 
-/* Stands for nil in a table. */
-static const char nothing = 0;
-
-/* Replaces nil on the top by what stands for it. */
-static void mark_nil(lua_State *L) {
-  if (!lua_isnil(L, -1)) return;
-  lua_pop(L, 1);
-  lua_pushlightuserdata(L, (void *)(uintptr_t)&nothing);
-}
-
-/* Pushes what the field of the write at `one` held after the write, as far as
-** the table of fields at `fields` knows, else what it holds; but for what
-** finalisers have stored since, which is in the list after the first `n`. */
-static void push_next(lua_State *L, int list, lua_Integer n, int fields,
-                      int one) {
-  int top = lua_gettop(L);
-  lua_rawgeti(L, one, AT_OBJECT);
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, fields) == LUA_TTABLE) {
-    lua_rawgeti(L, one, AT_KEY);
-    if (lua_rawget(L, -2) != LUA_TNIL) {
-      lua_replace(L, top + 1);
-      lua_settop(L, top + 1);
-      return;
-    }
-  }
-  lua_settop(L, top + 1);
-  lua_rawgeti(L, one, AT_KEY);
-  mwb_push_contents(L, top + 1);
-  lua_pushvalue(L, top + 2);
-  lua_rawget(L, -2); /* no finaliser runs from here on */
-  go_before(L, list, n + 1, top + 1, top + 2);
-  lua_replace(L, top + 1);
-  lua_settop(L, top + 1);
-  mark_nil(L);
-}
-
-/* The field of the write at `one` held the write's old value before. */
-static void note_before(lua_State *L, int fields, int one) {
-  int top = lua_gettop(L);
-  lua_rawgeti(L, one, AT_OBJECT);
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, fields) == LUA_TNIL) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, top + 1);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, fields);
-  }
-  lua_rawgeti(L, one, AT_KEY);
-  lua_rawgeti(L, one, AT_BEFORE);
-  mark_nil(L);
-  lua_rawset(L, -3);
-  lua_settop(L, top);
-}
-
-/* Marks the writes in the list at `list` that count: from the last one on, each
-** has stored what the next one found, or what the field holds.  If somebody has
-** written the field since, and that is told of already, it makes no difference
-** what the write has stored. */
-static void find_valid(lua_State *L, int list, lua_Integer n) {
-  int fields = lua_gettop(L) + 1, one = fields + 1;
-  lua_Integer i;
-  lua_newtable(L);
-  for (i = n; i >= 1; i--) {
-    lua_rawgeti(L, list, i);
-    if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN &&
-        lua_rawgeti(L, one, IS_OVERTAKEN) == LUA_TNIL) {
-      push_next(L, list, n, fields, one);
-      lua_rawgeti(L, one, AT_VALUE);
-      mark_nil(L);
-      if (lua_rawequal(L, -1, -2)) {
-        note_before(L, fields, one);
-        lua_pushboolean(L, 1);
-        lua_rawseti(L, one, AT_VALID);
-      }
-    }
-    lua_settop(L, fields);
-  }
-  lua_settop(L, fields - 1);
-}
-
 /* Has the write replaced, or put in, a table below a root? */
 static int has_links(const mwb_write *w) {
   return (w->r->needs & MWI_TREE) &&
          (lua_istable(w->L, OLD) || lua_istable(w->L, VALUE));
 }
 
-/* The links change as with a store.  The field may hold another value by now,
-** which a later write has stored. */
-static void change_links(mwb_write *w) {
-  w->is_stored = 1;
-  mwb_store_linked(w);
-}
-
-static void append_stored(mwb_write *w) {
-  mwb_entry entry;
-  if (!mwb_appends(w->s)) return;
-  mwb_begin_entry(w->L, w->s, &entry);
-  entry.number = mwb_write_number(w);
-  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
-  mwb_append_entry(w->L, w->s, &entry);
-}
-
-/* Opens the write whose parts are at OBJECT to OLD; returns 0 if nobody watches
-** or tracks the object any more. */
-static int open_write(lua_State *L, mwb_state *s, mwb_write *w) {
-  int ignored = mwb_is_ignored(L, s);
-  mwb_write_open(L, s, w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
-  if (w->r == NULL) return 0;
-  mwb_set_kind_of(w);
-  w->ignored = ignored;
-  return 1;
-}
-
-/* record(object, key, value, is it overtaken?, old, is it valid?) -> the number
-** of the write */
-static int record(lua_State *L) {
+/* make_up(object, key, value, is it overtaken?, old, number, is it told of?) ->
+** the number of the write, which is recorded or told of, unless nobody watches
+** or tracks the object any more */
+static int make_up(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  int is_valid = lua_toboolean(L, OLD + 1);
+  int is_overtaken = lua_toboolean(L, SHADOW),
+      tells = lua_toboolean(L, OLD + 2);
+  uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
+  int ignored = mwb_is_ignored(L, s);
   mwb_write w;
-  if (!open_write(L, s, &w)) return 0;
-  if (!w.ignored) mwb_write_count(&w);
-  if (is_valid && has_links(&w)) change_links(&w);
-  if (is_valid && !w.ignored) append_stored(&w);
+  mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
+  if (w.r == NULL) return 0;
+  mwb_set_kind_of(&w);
+  w.ignored = ignored;
+  w.change.number = number;
+  if (tells) {
+    if (is_overtaken || ignored) return 0;
+    mwb_write_before(&w);
+    return mwb_write_after(&w) ? lua_error(L) : 0;
+  }
+  if (!ignored) mwb_write_count(&w);
+  if (!is_overtaken && has_links(&w)) {
+    w.is_stored = 1; /* a later write may have stored another value */
+    mwb_store_linked(&w);
+  }
+  if (!is_overtaken && !ignored) mwb_append_stored(&w);
   lua_pushinteger(L, (lua_Integer)w.change.number);
   return 1;
 }
 
-/* tell(object, key, value, is it overtaken?, old, number) */
-static int tell(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
-  mwb_write w;
-  if (lua_toboolean(L, SHADOW) || !open_write(L, s, &w) || w.ignored) return 0;
-  w.change.number = number;
-  mwb_write_before(&w);
-  return mwb_write_after(&w) ? lua_error(L) : 0;
+/* Pushes `make_up` and its arguments, for the write at `one`; returns their
+** number. */
+static int push_write(lua_State *L, const mwb_state *s, int one, int tells) {
+  int k;
+  mwb_push_function(L, s, make_up);
+  for (k = AT_OBJECT; k <= AT_NUMBER; k++) lua_rawgeti(L, one, k);
+  lua_pushboolean(L, tells);
+  return IS_TOLD - AT_OBJECT + 1;
 }
 
-/* Records the write in the table on the top, which gets the number, and pops
-** it.  What is no write is only popped. */
-static void record_one(lua_State *L, mwb_state *s) {
-  int one = lua_gettop(L), k;
-  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
-    mwb_push_function(L, s, record);
-    for (k = AT_OBJECT; k <= AT_VALID; k++) lua_rawgeti(L, one, k);
-    lua_call(L, AT_VALID - AT_OBJECT + 1, 1);
-    lua_rawseti(L, one, AT_NUMBER);
+/* record_all(list, n): records the writes in the list */
+static int record_all(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_Integer i, n = lua_tointeger(L, 2);
+  for (i = 1; i <= n; i++) {
+    lua_settop(L, 2);
+    lua_rawgeti(L, 1, i);
+    if (lua_rawgeti(L, 3, CALL) != LUA_TBOOLEAN) continue;
+    lua_call(L, push_write(L, s, 3, 0), 1);
+    lua_rawseti(L, 3, AT_NUMBER);
   }
-  lua_settop(L, one - 1);
+  return 0;
 }
 
 /* Makes the call, or tells of the write, on the top, and pops it. */
 static void do_one(lua_State *L, mwb_state *s) {
-  int one = lua_gettop(L), n = AT_NUMBER - AT_OBJECT + 1, k;
+  int one = lua_gettop(L), n, k;
   if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
-    mwb_push_function(L, s, tell);
-    for (k = AT_OBJECT; k <= AT_NUMBER; k++) lua_rawgeti(L, one, k);
+    n = push_write(L, s, one, 1);
   } else {
     lua_rawgeti(L, one, ARGUMENTS);
     n = (int)lua_tointeger(L, -1);
@@ -432,42 +325,14 @@ static void do_one(lua_State *L, mwb_state *s) {
   lua_settop(L, one - 1);
 }
 
-/* Looks at what waits in the list at `list`, which is MWB_LATER until then, and
-** leaves to a new one what has come meanwhile.  Returns how many wait. */
-static lua_Integer take_list(lua_State *L, mwb_state *s, int list) {
-  lua_Integer n = (lua_Integer)lua_rawlen(L, list), i = n;
-  find_valid(L, list, n);
-  lua_newtable(L);
-  while (lua_rawgeti(L, list, ++i) != LUA_TNIL) {
-    lua_rawseti(L, -2, i - n);
-    mwb_wait(s);
-  }
-  lua_pop(L, 1);
-  if (lua_rawlen(L, -1) == 0) {
-    lua_pop(L, 1);
-    lua_pushnil(L);
-  }
-  mwb_keep(L, s, MWB_LATER);
-  return n;
-}
-
-/* record_all(list, n) */
-static int record_all(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  lua_Integer i, n = lua_tointeger(L, 2);
-  for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, 1, i);
-    record_one(L, s);
-  }
-  return 0;
-}
-
 /* Pops the list on the top and does what is in it.  First all writes are
 ** recorded, in their order, before any guard or rollback may write.  Where that
 ** has no memory, entries are lost, and all else is done. */
 static void end_list(lua_State *L, mwb_state *s) {
   int list = lua_gettop(L);
-  lua_Integer i, n = take_list(L, s, list);
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_LATER); /* what comes meanwhile is another list */
   mwb_push_function(L, s, record_all);
   lua_pushvalue(L, list);
   lua_pushinteger(L, n);

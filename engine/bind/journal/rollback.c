@@ -69,7 +69,6 @@ static int is_linked(lua_State *L) {
 static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   const mwi_object *r = mwb_object_of(s, entry->obj);
-  if (s->needs & MWB_WAITS) return 0;
   if (entry->kind == MW_METATABLE) {
     u->last = MW_NONE; /* the object gets another shadow */
     return 0;
@@ -82,7 +81,7 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
     return 0;
   }
   push_part(u, entry, MW_OLD);
-  if (r != NULL && r->nodes != 0 && is_linked(L)) {
+  if ((s->needs & MWB_WAITS) || (r != NULL && r->nodes != 0 && is_linked(L))) {
     lua_pop(L, 2);
     return 0;
   }

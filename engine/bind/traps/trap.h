@@ -90,6 +90,10 @@ void mwb_store_value(mwb_write *w);
 void mwb_store_contents(mwb_write *w);
 void mwb_store_nothing(mwb_write *w);
 
+/* userdata.c: appends the entry of a write that is stored already, with the
+** values at VALUE and OLD, if the journal is open. */
+void mwb_append_stored(mwb_write *w);
+
 /* userdata.c: stores by the `__newindex` of the userdata's class. */
 void mwb_store_userdata(mwb_write *w);
 

@@ -60,12 +60,25 @@ int mwb_pcall_newindex(lua_State *L, int newindex) {
   return lua_pcall(L, is_function ? 3 : 4, 0, 0);
 }
 
+/* Appends the entry of the field at KEY, with the values at VALUE and OLD. */
+static void append_field(lua_State *L, mwb_state *s, mw_handle h,
+                         uint64_t number) {
+  mwb_entry entry;
+  mwb_begin_entry(L, s, &entry);
+  entry.number = number;
+  mwb_prepare(L, s, h, KEY, VALUE, OLD, &entry);
+  mwb_append_entry(L, s, &entry);
+}
+
+void mwb_append_stored(mwb_write *w) {
+  if (mwb_appends(w->s)) append_field(w->L, w->s, w->obj, mwb_write_number(w));
+}
+
 /* append_kept(object, key, value, _, old, number, has the class raised?):
 ** appends the entry of what the object shows, if its class has kept anything */
 static int append_kept(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int raised = lua_toboolean(L, OLD + 2), status, shown = OLD + 1;
-  mwb_entry entry;
   uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
   lua_settop(L, OLD);
   status = mwb_read_shown(L); /* the read may do anything */
@@ -77,10 +90,7 @@ static int append_kept(lua_State *L) {
       return 0;
     lua_copy(L, shown, VALUE);
   }
-  mwb_begin_entry(L, s, &entry);
-  entry.number = number;
-  mwb_prepare(L, s, mwb_handle_of(L, s, OBJECT), KEY, VALUE, OLD, &entry);
-  mwb_append_entry(L, s, &entry);
+  append_field(L, s, mwb_handle_of(L, s, OBJECT), number);
   return 0;
 }
 
