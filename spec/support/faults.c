@@ -320,37 +320,6 @@ static void try_growth(void) {
   close_state(L);
 }
 
-/* From now on there is no more memory than is in use. */
-static int limit(lua_State *L) {
-  heap *h = (heap *)lua_touserdata(L, lua_upvalueindex(1));
-  heap_set(h, HEAP_LIMIT, h->bytes);
-  return 0;
-}
-
-/* The engine needs memory where there is only garbage. */
-static void try_collecting(void) {
-  static const char code[] =
-      "local mw = require 'moonwatch'\n"
-      "local clock, object = mw.clock('limited'), {}\n"
-      "mw.id(object)\n"
-      "collectgarbage('stop')\n"
-      "for i = 1, 1000 do local garbage = { i } end\n"
-      "limit()\n"
-      "clock:tag(object)\n"
-      "assert(clock:is_current(object))\n";
-  heap h;
-  lua_State *L = new_state(&h, 0);
-  int ok;
-  lua_pushlightuserdata(L, &h);
-  lua_pushcclosure(L, limit, 1);
-  lua_setglobal(L, "limit");
-  ok = luaL_dostring(L, code) == LUA_OK;
-  report(ok, "states", "collecting", lua_tostring(L, -1));
-  report(h.refusals > 0, "states", "collecting", "there was enough");
-  heap_set(&h, HEAP_GIVE, 0);
-  close_state(L);
-}
-
 typedef struct arena {
   char *next;
   size_t left;
@@ -452,7 +421,6 @@ int main(int argc, char **argv) {
   try_names();
   try_states();
   try_late_finaliser();
-  try_collecting();
   try_growth();
   try_packed();
   try_shared();

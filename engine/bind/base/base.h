@@ -29,11 +29,9 @@ enum {
 };
 
 struct mwb_base_state {
-  mw_host host;    /* of the program, for its MW_PINNED objects */
-  mw_host lua;     /* the binding's own, if the program has a host */
-  int is_attached; /* does the program own the engine? */
-  lua_Alloc alloc; /* of the Lua state */
-  void *ud;
+  mw_host host;        /* of the program, for its MW_PINNED objects */
+  mw_host lua;         /* the binding's own, if the program has a host */
+  int is_attached;     /* does the program own the engine? */
   const void *library; /* the table of all functions: see `mwb_check_dot` */
   int deserted;        /* may a class have lost its last watched object? */
   size_t made;         /* objects that became known, and no slice has paid */

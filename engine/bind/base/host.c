@@ -71,16 +71,6 @@ static int hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   return s->base->lua.hand(s->base->lua.ud, owner, parent, entry, host);
 }
 
-static void retain(void *ud, const mw_value *value) {
-  const mwb_state *s = (const mwb_state *)ud;
-  s->base->lua.retain(s->base->lua.ud, value);
-}
-
-static void release(void *ud, const mw_value *value) {
-  const mwb_state *s = (const mwb_state *)ud;
-  s->base->lua.release(s->base->lua.ud, value);
-}
-
 static int find_key(void *ud, mw_handle parent, mw_handle child,
                     mw_value *key) {
   const mwb_state *s = (const mwb_state *)ud;
@@ -98,8 +88,6 @@ void mwb_join_hosts(mwb_state *s) {
   both.restore = restore;
   both.field = field;
   both.hand = hand;
-  both.retain = retain;
-  both.release = release;
   both.key = find_key;
   mw_host_set(s->engine, &both);
 }

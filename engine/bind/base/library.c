@@ -172,57 +172,6 @@ void mwb_check(lua_State *L, int code) {
 /* }====================================================== */
 
 /* {======================================================
-** Memory
-** ======================================================= */
-
-typedef struct allocator {
-  lua_Alloc alloc;
-  void *ud;
-} allocator;
-
-static void *no_more(void *ud, void *ptr, size_t osize, size_t nsize) {
-  allocator *real = (allocator *)ud;
-  if (nsize > ((ptr == NULL) ? 0 : osize)) return NULL;
-  return real->alloc(real->ud, ptr, osize, nsize);
-}
-
-static const char *one_space(lua_State *L, void *ud, size_t *size) {
-  (void)L;
-  (void)ud;
-  *size = 1;
-  return " ";
-}
-
-/*
-** Makes Lua collect garbage as Lua does when its memory runs out: fully, and
-** without finalisers, because the engine is in the middle of a call.  No
-** function of Lua's API does this.  So a chunk is loaded while an allocator
-** refuses: Lua collects, asks again, and leaves the memory error to the caller.
-** (A stack that is to grow is no such request: from 5.4.5 on, Lua does not
-** collect then.)  `L` is the thread `service`, which has no hooks.
-*/
-static void collect(lua_State *L) {
-  int top = lua_gettop(L);
-  allocator real;
-  real.alloc = lua_getallocf(L, &real.ud);
-  lua_setallocf(L, no_more, &real);
-  lua_load(L, one_space, NULL, "=(collect)", "t");
-  lua_setallocf(L, real.alloc, real.ud);
-  lua_settop(L, top);
-}
-
-/* The engine's allocator: asks Lua's, and again after a collection. */
-static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  mwb_state *s = (mwb_state *)ud;
-  void *p = s->base->alloc(s->base->ud, ptr, osize, nsize);
-  if (p != NULL || nsize == 0) return p;
-  collect(s->service);
-  return s->base->alloc(s->base->ud, ptr, osize, nsize);
-}
-
-/* }====================================================== */
-
-/* {======================================================
 ** Opening and closing
 ** ======================================================= */
 
@@ -330,6 +279,8 @@ static mwb_state *push_whole(lua_State *L) {
 static void new_state(lua_State *L) {
   mwb_meter *meter = (mwb_meter *)lua_newuserdatauv(L, sizeof(mwb_meter), 0);
   mwb_state *s = push_whole(L);
+  lua_Alloc alloc;
+  void *ud;
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 2);
   s->box->meter = meter;
@@ -338,7 +289,6 @@ static void new_state(lua_State *L) {
   s->service = lua_newthread(L);
   lua_sethook(s->service, NULL, 0, 0);
   lua_setiuservalue(L, -2, 1);
-  s->base->alloc = lua_getallocf(L, &s->base->ud);
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   s->main = lua_tothread(L, -1);
   lua_pop(L, 1);
@@ -348,7 +298,8 @@ static void new_state(lua_State *L) {
   lua_setmetatable(L, -2);
   s->engine = mwb_attached(L);
   s->base->is_attached = s->engine != NULL;
-  if (!s->base->is_attached) s->engine = mw_engine_open(engine_alloc, s);
+  alloc = lua_getallocf(L, &ud);
+  if (!s->base->is_attached) s->engine = mw_engine_open(alloc, ud);
   if (s->engine == NULL) mwb_check(L, MW_NOMEM);
   if (s->base->is_attached) s->base->host = s->engine->watch.host;
   mwi_identity_keep_first(s->engine); /* MWB_PROBE */

@@ -61,9 +61,7 @@ MW_API mw_engine *mw_lua_engine(struct lua_State *L);
 ** and the engine's host stays the host of the program's objects.  When the Lua
 ** state is closed, Lua's objects leave the engine, and the engine stays with
 ** the program, which closes the engine after the Lua state.  Returns MW_OK, or
-** MW_FULL when the Lua state has an engine already.  The engine has its memory
-** from the program's allocator: where that returns NULL, Lua's garbage is not
-** collected.
+** MW_FULL when the Lua state has an engine already.
 */
 MW_API int mw_lua_attach(struct lua_State *L, mw_engine *e);
 

@@ -82,22 +82,12 @@ static const char *push_key_text(lua_State *L, int index) {
   return lua_pushfstring(L, "(a %s)", luaL_typename(L, index));
 }
 
-/* An option that is gone, and what to take instead. */
-static void check_gone(lua_State *L, const char *name, int arg) {
-  if (is_text(L, -2, "owner"))
-    luaL_error(L,
-               "bad argument #%d to '%s' (option 'owner' is gone: a guard with "
-               "'invalidate' that its owner holds, and once = false)",
-               arg, name);
-}
-
 /* The number of the option whose name is at -2, or raises. */
 static int find_option(lua_State *L, const char *name, int arg,
                        const mwb_option *options) {
   int i, is_string = lua_type(L, -2) == LUA_TSTRING;
   for (i = 0; is_string && options[i].name != NULL; i++)
     if (is_text(L, -2, options[i].name)) return i;
-  if (is_string) check_gone(L, name, arg);
   return luaL_error(L, "bad argument #%d to '%s' (unknown option '%s')", arg,
                     name, push_key_text(L, -2));
 }

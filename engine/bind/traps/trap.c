@@ -251,21 +251,6 @@ int mwb_is_meta(lua_State *L, int index) {
   return 0;
 }
 
-/* Raises Lua's own error for a key that a table cannot have.  The error's line
-** is the nearest line in Lua, which contains the assignment. */
-static void bad_index(lua_State *L, const char *what) {
-  lua_Debug caller;
-  int level;
-  luaL_where(L, 1);
-  for (level = 2; lua_rawlen(L, -1) == 0; level++) {
-    if (!lua_getstack(L, level, &caller)) break;
-    luaL_where(L, level);
-  }
-  lua_pushfstring(L, "table index is %s", what);
-  lua_concat(L, 2);
-  lua_error(L);
-}
-
 /* Stores the pair on the top, which is a copy of KEY and VALUE, in the shadow
 ** at `shadow`, and a metamethod in the object too.  `r` may be NULL.  Raises
 ** Lua's own errors for keys that a table cannot have. */
@@ -282,13 +267,13 @@ static void store_in(lua_State *L, mwb_state *s, int shadow, mwi_object *r,
       lua_rawset(L, OBJECT);
       break;
     case MW_TFLOAT:
-      if (key->u.f != key->u.f) bad_index(L, "NaN");
+      if (key->u.f != key->u.f) luaL_error(L, "table index is NaN");
       break;
     case MW_TINTEGER:
       if (r != NULL && (r->needs & MWI_SHORT)) mwb_need_len(L, OBJECT, r);
       break;
     case MW_TNIL:
-      bad_index(L, "nil");
+      luaL_error(L, "table index is nil");
       break;
     default:
       break;
@@ -745,18 +730,6 @@ static inline int engine_key(lua_State *L, mwb_state *s, const mwi_object *r,
   return 0;
 }
 
-/* Sets as much of `key` as `store_in` reads; the engine may be closed. */
-static void read_dead_key(lua_State *L, mw_value *key) {
-  int type = lua_type(L, KEY);
-  key->u.i = 0;
-  key->type = (type == LUA_TSTRING) ? MW_TSTRING
-              : (type == LUA_TNIL)  ? MW_TNIL
-                                    : MW_TOTHER;
-  if (type != LUA_TNUMBER) return;
-  key->type = MW_TFLOAT;
-  key->u.f = lua_tonumber(L, KEY);
-}
-
 /* Bits of `needs` without work of their own. */
 #define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META))
 
@@ -769,8 +742,9 @@ int mwb_trap(lua_State *L) {
   mw_value key;
   int simple;
   if (r == NULL) { /* the object is dead, or the engine closed */
-    read_dead_key(L, &key);
-    store_in(L, s, TRAP_SHADOW, NULL, &key);
+    if (mwb_is_meta(L, KEY)) lua_rawset(L, OBJECT);
+    lua_settop(L, VALUE);
+    lua_rawset(L, TRAP_SHADOW);
     return 0;
   }
   simple = engine_key(L, s, r, &key);
