@@ -15,6 +15,7 @@ local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 local recorded = require "moonwatch.effects.recorded"
 local same = require "moonwatch.same"
+local state = require "moonwatch.effects.state"
 
 local private = core.private
 local raw = private.raw
@@ -108,8 +109,8 @@ local function make(name, is_userdata)
 end
 
 -- A rule may raise for a state that it has not made.
-local function fill(userdata, state)
-  local ok, err = pcall(policy.states.restore, userdata, state)
+local function fill(userdata, its)
+  local ok, err = pcall(policy.states.restore, userdata, its)
   if ok then return end
   if err == MEMORY then error(err, 0) end
   refuse("a userdata takes no such state: %s", tostring(err))
@@ -174,92 +175,51 @@ local function add_changes(writes, differs, is_state)
   table.move(deletes, 1, #deletes, #writes + 1, writes)
 end
 
--- Tells whether the state that the bytes have of a userdata is the one that it
--- has.  `held` has the objects that fields lead to, which are themselves;
--- `pairs` which table of the states stands for which.
-local function is_same_state(wanted, is, held, pairs)
-  local queue, at = { wanted, is }, 1
-  while at <= #queue do
-    local a, b = queue[at], queue[at + 1]
-    at = at + 2
-    if not same(a, b) then
-      if type(a) ~= "table" or type(b) ~= "table" or held[a] or held[b] or
-        metatable(a) ~= metatable(b) or json.mark(a) ~= json.mark(b) or
-        (pairs[a] or b) ~= b or (pairs[b] or a) ~= a then
-        return false
-      end
-      if not pairs[a] then
-        pairs[a], pairs[b] = b, a
-        local old = raw(b)
-        for key, value in next, raw(a) do
-          table.move({ value, rawget(old, key) or false }, 1, 2, #queue + 1,
-            queue)
-        end
-        for key in next, old do
-          if rawget(raw(a), key) == nil then return false end
-        end
-      end
-    end
-  end
-  return true
-end
-
--- Returns the tables that only a state leads to.
-local function tables_of(state, held)
-  local list, seen = { state }, {}
-  local tables = {}
+-- Notes that userdata have tables of their states in common: `owners` has the
+-- first owner of each table, `shared` those that are not alone.
+local function note_tables(object, its, held, owners, shared)
+  local list = { its }
   while #list > 0 do
     local t = table.remove(list)
-    if type(t) == "table" and not held[t] and not seen[t] then
-      seen[t] = true
-      tables[#tables + 1] = t
-      for key, value in next, raw(t) do
-        list[#list + 1], list[#list + 2] = key, value
+    if type(t) == "table" and not held[t] and owners[t] ~= object then
+      if owners[t] then shared[owners[t]], shared[object] = true, true end
+      if not owners[t] then
+        owners[t] = object
+        for key, value in next, raw(t) do
+          list[#list + 1], list[#list + 2] = key, value
+        end
       end
     end
   end
-  return tables
 end
 
--- Fills new userdata, and adds the writes that give live ones their states.  A
--- state that is there already stays, unless another one that is given has a
--- table in common with it.
+-- Fills new userdata, and adds the writes that give live ones their states, as
+-- far as these differ; those that have tables in common differ together.
+-- `held` has the objects that fields lead to, which are the same by identity.
 local function add_states(writes, userdata, states, held, stays)
-  local pairs, given, keeps = {}, {}, {}
-  local is_live = next(stays) ~= nil
-  local function give(object)
-    local state = states[object]
+  local owners, shared, is = {}, {}, {}
+  local all, all_is = {}, {} -- of those with tables in common
+  for _, object in ipairs(next(stays) ~= nil and userdata or {}) do
+    note_tables(object, states[object], held, owners, shared)
     if stays[object] then
-      writes[#writes + 1] =
-        { object = object, key = "restore", new = state, kind = "call" }
-    else
-      fill(object, state)
-    end
-    for _, t in ipairs(is_live and tables_of(state, held) or {}) do
-      given[t] = true
+      is[object] = policy.states.snapshot(object)
+      note_tables(object, is[object], held, owners, shared)
     end
   end
-  local function shares(object)
-    for _, t in ipairs(tables_of(states[object], held)) do
-      if given[t] then return true end
-    end
+  for object in next, shared do
+    all_is[#all + 1] = is[object] or false -- a new one differs
+    all[#all + 1] = states[object]
   end
+  local all_same = state.same(all, all_is, held)
   for i = #userdata, 1, -1 do -- a state may contain userdata
     local object = userdata[i]
-    if stays[object] and is_same_state(states[object],
-      policy.states.snapshot(object), held, pairs) then
-      keeps[#keeps + 1] = object
-    else
-      give(object)
-    end
-  end
-  local i = #keeps
-  while i > 0 and next(given) ~= nil do
-    if shares(keeps[i]) then
-      give(table.remove(keeps, i))
-      i = #keeps
-    else
-      i = i - 1
+    local wanted = states[object]
+    if not stays[object] then
+      fill(object, wanted)
+    elseif shared[object] and not all_same or
+      not shared[object] and not state.same(wanted, is[object], held) then
+      writes[#writes + 1] =
+        { object = object, key = "restore", new = wanted, kind = "call" }
     end
   end
 end

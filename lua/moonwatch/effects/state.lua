@@ -9,20 +9,23 @@ local same = require "moonwatch.same"
 local state = {}
 
 -- Compares two values, and puts a pair of tables into the queue.
-local function compare(a, b, queue)
+local function compare(a, b, queue, held)
   if same(a, b) then return true end
-  if type(a) ~= "table" or type(b) ~= "table" then return false end
+  if type(a) ~= "table" or type(b) ~= "table" or
+    held and (held[a] or held[b]) then
+    return false
+  end
   if queue[a] == b then return true end -- a cycle, or a table in two places
-  if queue[a] ~= nil then return false end
-  queue[a] = b
+  if queue[a] ~= nil or queue.of[b] ~= nil then return false end
+  queue[a], queue.of[b] = b, a
   queue[#queue + 1] = a
   return true
 end
 
 -- Tells whether two tables have the same fields.
-local function match(a, b, queue)
+local function match(a, b, queue, held)
   for key, value in next, a do
-    if not compare(value, rawget(b, key), queue) then return false end
+    if not compare(value, rawget(b, key), queue, held) then return false end
   end
   for key in next, b do
     if rawget(a, key) == nil then return false end
@@ -30,13 +33,15 @@ local function match(a, b, queue)
   return true
 end
 
---- Tells whether two states are the same.
-function state.same(a, b)
-  local queue = {} -- tables of `a`; and by table, what stands for it in `b`
-  if not compare(a, b, queue) then return false end
+--- Tells whether two states are the same; the objects in the set `held`, if
+-- there is one, are no part of the states.
+function state.same(a, b, held)
+  -- tables of `a`; by table, what stands for it in `b`; and the reverse
+  local queue = { of = {} }
+  if not compare(a, b, queue, held) then return false end
   local i = 1
   while queue[i] do
-    if not match(queue[i], queue[queue[i]], queue) then return false end
+    if not match(queue[i], queue[queue[i]], queue, held) then return false end
     i = i + 1
   end
   return true
