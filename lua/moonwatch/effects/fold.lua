@@ -86,8 +86,8 @@ function fold.entries(self)
   for i, field in ipairs(fields) do
     local e = field.last
     entries[i] = {
-      object = e.object, key = e.key, old = field.first.old, new = e.new,
-      kind = net_kind(field), where = e.where,
+      object = e.object, key = field.first.key, old = field.first.old,
+      new = e.new, kind = net_kind(field), where = e.where,
     }
   end
   return entries

@@ -396,11 +396,9 @@ end
 -- Decisions
 -- =======================================================
 
--- By metatable or type: a plan has the rules that are left to ask, and the
--- decision if none of them decides; `decisions` has the decisions of the plans
--- without rules.
-local plans = setmetatable({}, { __mode = "k" })
-local decisions = setmetatable({}, { __mode = "k" })
+-- By metatable or type: what the rules that are asked once a class have said,
+-- and the decisions that only these have made, { value, name of the rule }.
+local answers, decisions
 
 --- Tells the rules whether a hierarchy has hooks.
 policy.set_global_hooks = ctx.set_global_hooks
@@ -418,66 +416,34 @@ local function ctx_for(given)
   return ctx.new(given, list, asked.box)
 end
 
--- Asks the rules in a list.  Returns the decision and the number of the rule, 0
--- if no rule decides.
-local function ask(self, rules, obj, its_ctx)
-  for i, rule in ipairs(rules) do
-    local ok, value = call(self, rule, obj, its_ctx)
-    if ok and value ~= nil then return value, i end
-  end
-  return nil, 0
-end
-
--- Asks the rules that depend on the class alone, and returns the plan with the
--- other rules.
-local function make_plan(obj, its_ctx)
-  local rules, self = field "rules"
-  local plan = { policy = self, names = {}, value = false, reason = "default" }
-  for _, rule in ipairs(rules or NONE) do
-    if rule.cache then
-      local value, i = ask(self, { rule[2] }, obj, its_ctx)
-      if i > 0 then
-        plan.value, plan.reason = value, rule[1]
-        break
-      end
-    else
-      plan[#plan + 1] = rule[2]
-      plan.names[#plan] = rule[1]
-    end
-  end
-  return plan
-end
-
-local version = 0 -- of the cached plans
-
-local function plan_for(obj, its_ctx)
-  local mt = metatable(obj) or type(obj)
-  local plan = plans[mt]
-  if not plan then
-    local before = version
-    plan = make_plan(obj, its_ctx)
-    if version ~= before then return plan end -- a rule used another policy
-    plans[mt] = plan
-    if not plan[1] then decisions[mt] = { plan.value, plan.reason } end
-  end
-  return plan
-end
-
 --- Tells whether an object counts as dynamic.  Returns the decision and the
 -- name of the rule that decided.
 function policy.is_dynamic(obj, given)
-  local decided = decisions[metatable(obj) or type(obj)]
+  local class = metatable(obj) or type(obj)
+  local decided = decisions[class]
   if decided then return decided[1], decided[2] end
   if given ~= nil then check.dot("is_dynamic", obj) end
   check.argument(given == nil or type(given) == "table", 2, "is_dynamic",
     "table", given)
-  local its_ctx = ctx_for(given)
-  local plan = plan_for(obj, its_ctx)
-  if plan[1] then
-    local value, i = ask(plan.policy, plan, obj, its_ctx)
-    if i > 0 then return value, plan.names[i] end
+  local rules, self = field "rules"
+  local its_ctx, is_cached = ctx_for(given), true
+  -- a rule may use another policy, which has other answers
+  local its_answers, its_decisions = answers, decisions
+  local known = its_answers[class] or {}
+  its_answers[class] = known
+  for _, rule in ipairs(rules or NONE) do
+    local ok, value = true, known[rule]
+    if value == nil then ok, value = call(self, rule[2], obj, its_ctx) end
+    if not ok or value == known then value = nil end
+    is_cached = is_cached and rule.cache
+    if rule.cache then known[rule] = value == nil and known or value end
+    if value ~= nil then
+      if is_cached then its_decisions[class] = { value, rule[1] } end
+      return value, rule[1]
+    end
   end
-  return plan.value, plan.reason
+  if is_cached then its_decisions[class] = { false, "default" } end
+  return false, "default"
 end
 
 -- }======================================================
@@ -489,12 +455,11 @@ local function has(name)
   return named.has(name)
 end
 
+local function weak() return setmetatable({}, { __mode = "k" }) end
+
 local function forget()
-  version = version + 1
-  hooks_of = setmetatable({}, { __mode = "k" })
-  ignored = setmetatable({}, { __mode = "k" })
+  hooks_of, ignored, answers, decisions = weak(), weak(), weak(), weak()
   entries = {}
-  for mt in pairs(plans) do plans[mt], decisions[mt] = nil, nil end
 end
 
 local NO_NAMES = {}
