@@ -39,28 +39,23 @@ typedef struct reader {
 static int open_reader(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer capacity = luaL_checkinteger(L, 1);
-  int where = lua_toboolean(L, 2), scopes = lua_toboolean(L, 3);
   int writers = lua_toboolean(L, 4);
   reader *r;
   mwb_open_delivery(L, s);
   r = (reader *)lua_newuserdatauv(L, sizeof(*r), 0);
+  memset(r, 0, sizeof(*r));
   r->s = s;
-  r->id = 0;
-  r->where = where;
-  r->scopes = scopes;
-  r->writers = 0;
   mwb_push(L, s, MWB_READER);
   lua_setmetatable(L, -2);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
-  if (writers) mwb_add_keeper(L, s);
-  r->writers = writers;
   r->id = mw_reader_open(s->engine, (uint32_t)capacity, writers ? 0 : MW_WHOLE);
-  if (r->id == 0) {
-    if (writers) mwb_remove_keeper(L, s);
-    mwb_check(L, MW_NOMEM);
-  }
-  if (where) s->journal->wheres++;
-  if (scopes && s->journal->scoped++ == 0) mwb_turn_context(s);
+  if (r->id == 0) mwb_check(L, MW_NOMEM);
+  if (writers) mwb_add_keeper(L, s); /* the last that raises */
+  r->writers = writers;
+  r->where = lua_toboolean(L, 2);
+  r->scopes = lua_toboolean(L, 3);
+  if (r->where) s->journal->wheres++;
+  if (r->scopes && s->journal->scoped++ == 0) mwb_turn_context(s);
   mwb_need(s, MWB_APPENDS, 1);
   return 1;
 }
@@ -103,14 +98,6 @@ static int seek_reader(lua_State *L) {
   return 1;
 }
 
-/* delivered() -> numbers of the first entry that is kept, and of the last */
-static int delivered(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  lua_pushinteger(L, (lua_Integer)mw_delivery_first(s->engine));
-  lua_pushinteger(L, (lua_Integer)mw_delivery_last(s->engine));
-  return 2;
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -119,15 +106,12 @@ static int delivered(lua_State *L) {
 
 typedef mwb_look look;
 
-static const char mark = 0; /* of looks */
-
 mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
                         uint64_t end) {
   size_t n = (size_t)(end - first);
   uint64_t page = first / MWI_READER_PAGE, pages;
   look *its = (look *)lua_newuserdatauv(
       L, offsetof(look, entries) + n * sizeof(mw_entry), 1);
-  its->mark = &mark;
   its->n = 0;
   its->first_page = page;
   mwb_push(L, s, MWB_LOOK);
@@ -154,14 +138,12 @@ mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
 ** were forgotten, but those in its page are there still, if somebody asks for
 ** last writers. */
 static uint64_t first_in_page(const mwb_state *s) {
-  uint64_t first = mw_delivery_first(s->engine), low;
+  uint64_t first = mw_delivery_first(s->engine);
+  uint64_t low = first - first % MWI_READER_PAGE;
   if (s->readers->keepers == 0 || first > mw_delivery_last(s->engine))
     return first;
-  low = first - first % MWI_READER_PAGE;
-  return (low < s->readers->kept_from && s->readers->kept_from < first)
-             ? s->readers->kept_from
-         : (low < s->readers->kept_from) ? first
-                                         : low;
+  if (low < s->readers->kept_from) low = s->readers->kept_from;
+  return (low < first) ? low : first;
 }
 
 /* look(first, last) -> look, how many entries */
@@ -255,34 +237,30 @@ static void set_field(lua_State *L, int at, const char *name) {
   lua_rawset(L, at);
 }
 
-/* The array of scopes is a copy, which the program may change. */
-void mwb_set_context(lua_State *L, int at) {
+/* Sets the fields of the entry at `at` that the context on the top has.  The
+** array of scopes is a copy, which the program may change. */
+static void set_context(lua_State *L, int at) {
   static const char *const names[] = {"epoch", "transaction", "origin"};
   int i, context = lua_gettop(L);
   lua_Integer n;
-  if (!lua_istable(L, context)) {
-    lua_pop(L, 1);
-    return;
-  }
+  if (!lua_istable(L, context)) return;
   for (i = 0; i < 3; i++) {
     lua_getfield(L, context, names[i]);
     set_field(L, at, names[i]);
   }
-  if (lua_getfield(L, context, "scope") == LUA_TTABLE) {
-    lua_newtable(L);
-    for (n = (lua_Integer)lua_rawlen(L, -2); n > 0; n--) {
-      lua_rawgeti(L, -2, n);
-      lua_rawseti(L, -2, n);
-    }
-    set_field(L, at, "scope");
+  if (lua_getfield(L, context, "scope") != LUA_TTABLE) return;
+  lua_newtable(L);
+  for (n = (lua_Integer)lua_rawlen(L, -2); n > 0; n--) {
+    lua_rawgeti(L, -2, n);
+    lua_rawseti(L, -2, n);
   }
-  lua_settop(L, context - 1);
+  set_field(L, at, "scope");
 }
 
 void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
-                    const mw_entry *entry, uint64_t because) {
+                    const mw_entry *entry, uint64_t because, uint64_t seq) {
   static const char *const names[] = {"key", "old", "new"};
-  int part;
+  int part, top = lua_gettop(L);
   mwb_alive(L, s, entry->obj);
   set_field(L, at, "object");
   for (part = 0; part < MW_PARTS; part++) {
@@ -294,45 +272,38 @@ void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
   mwb_push_value(L, values, entry->where);
   set_field(L, at, "where");
   mwb_push_value(L, values, entry->context);
-  mwb_set_context(L, at);
-  if (because == 0) return;
-  lua_pushinteger(L, (lua_Integer)because);
-  set_field(L, at, "because");
+  set_context(L, at);
+  if (because != 0) lua_pushinteger(L, (lua_Integer)because);
+  if (because != 0) set_field(L, at, "because");
+  if (seq != 0) lua_pushinteger(L, (lua_Integer)seq);
+  if (seq != 0) set_field(L, at, "seq");
+  lua_settop(L, top);
 }
 
-/* Pushes the look of the entry at 1, and returns the entry in the look; NULL if
-** the entry has its fields.  The program may set fields, 1 and 2 as well. */
-static const mw_entry *find_in_look(lua_State *L) {
-  const look *its;
-  lua_Integer i;
-  if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) return NULL;
-  its = (const look *)lua_touserdata(L, -1);
-  if (lua_rawlen(L, -1) < offsetof(look, entries) || its->mark != &mark)
-    return NULL;
-  lua_rawgeti(L, 1, 2);
-  i = lua_tointeger(L, -1);
-  lua_pop(L, 1);
-  return (i > 0 && i <= (lua_Integer)its->n) ? &its->entries[i - 1] : NULL;
-}
-
-/* Gives the entry at 1 its fields.  Returns 0 if it has them. */
-static int fill_entry(lua_State *L, mwb_state *s) {
+/* Gives the entry at 1 its fields, if it is still a look and a number; the
+** program may set fields, 1 and 2 as well. */
+static void fill_entry(lua_State *L, mwb_state *s) {
   int i, top = lua_gettop(L);
-  const mw_entry *entry = find_in_look(L); /* the look is at top + 1 */
-  if (entry != NULL) {
-    uint64_t cause =
-        (entry->cause == 0) ? 0 : entry->seq + (uint64_t)(int32_t)entry->cause;
-    push_page_of(L, top + 1, (const look *)lua_touserdata(L, top + 1), entry);
-    mwb_fill_entry(L, s, 1, top + 2, entry, cause);
-    lua_pushinteger(L, (lua_Integer)entry->seq);
-    set_field(L, 1, "seq");
-    for (i = 1; i <= 2; i++) {
-      lua_pushnil(L);
-      lua_rawseti(L, 1, i);
+  const look *its;
+  lua_rawgeti(L, 1, 1);
+  lua_rawgeti(L, 1, 2);
+  if (mwb_is_of(L, s, top + 1, MWB_LOOK)) {
+    lua_Integer n = lua_tointeger(L, top + 2);
+    its = (const look *)lua_touserdata(L, top + 1);
+    if (n > 0 && n <= (lua_Integer)its->n) {
+      const mw_entry *entry = &its->entries[n - 1];
+      uint64_t cause = (entry->cause == 0)
+                           ? 0
+                           : entry->seq + (uint64_t)(int32_t)entry->cause;
+      push_page_of(L, top + 1, its, entry);
+      mwb_fill_entry(L, s, 1, top + 3, entry, cause, entry->seq);
+      for (i = 1; i <= 2; i++) {
+        lua_pushnil(L);
+        lua_rawseti(L, 1, i);
+      }
     }
   }
   lua_settop(L, top);
-  return entry != NULL;
 }
 
 /* Pushes an entry of an open transaction, with all its fields but `seq`, and
@@ -345,7 +316,7 @@ static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   lua_newtable(L);
   mwb_push_values(L, mwb_coroutine_of(s, owner));
   mwb_fill_entry(L, s, at, at + 1, &entry,
-                 mw_delivery_of(s->engine, entry.cause, last));
+                 mw_delivery_of(s->engine, entry.cause, last), 0);
   while (mw_owner_parent(s->engine, owner) != 0)
     owner = mw_owner_parent(s->engine, owner);
   mwb_push_label(L, s, owner);
@@ -365,7 +336,7 @@ static void push_numbers(lua_State *L, const mw_entry *entry) {
 
 static int index_entry(lua_State *L) {
   lua_settop(L, 2);
-  if (!fill_entry(L, mwb_state_of(L))) return 0;
+  fill_entry(L, mwb_state_of(L));
   lua_rawget(L, 1);
   return 1;
 }
@@ -435,50 +406,48 @@ static int find_entry(lua_State *L) {
   return 1;
 }
 
-/* Returns the first open owner after `owner`, with its entries; or 0. */
-static mw_owner next_open(const mwb_state *s, mw_owner owner,
-                          const mw_entry **entries, size_t *n) {
-  const mwi_journal *journal = &s->engine->journal;
-  while (++owner <= journal->n_owners)
-    if (journal->owners[owner].log != 0) {
-      *entries = mw_owner_entries(s->engine, owner, n);
-      return owner;
-    }
-  return 0;
-}
-
 /* Is this an entry of the field of the object `h` and the key at 2, which no
 ** final write has followed?  The owner's values are at 3. */
 static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
                        const mw_entry *entry, mw_handle h) {
   int same;
-  if (entry->obj != h || !mwi_is_of_field(entry->kind)) return 0;
+  if (entry->obj != h || !mwi_is_of_field(entry->kind) || mwb_is_hidden(entry))
+    return 0;
   mwb_unpack(L, 3, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
   lua_pop(L, 1);
   return same && mwi_entry_counts(s->engine, owner, entry, &L);
 }
 
-/* Finds the last entry of the field in open transactions that changes the
-** field.  Returns its owner, or 0. */
-static mw_owner find_open(lua_State *L, mwb_state *s, mw_handle h,
-                          mw_entry *last) {
-  mw_owner owner = 0, found = 0;
-  const mw_entry *entries;
-  size_t n;
-  while ((owner = next_open(s, owner, &entries, &n)) != 0) {
+/* Pushes the entry of an open transaction that has a number as a cause, or, for
+** 0, the last one that changes the field of the object `h` and the key at 2:
+** entry, its numbers as causes, and its place in the order of the program.
+** Returns how many these are: 0 if there is none. */
+static int push_open(lua_State *L, mwb_state *s, uint32_t number, mw_handle h) {
+  const mwi_journal *journal = &s->engine->journal;
+  mw_owner owner, found = 0;
+  mw_entry last;
+  last.seq = 0;
+  for (owner = 1; owner <= journal->n_owners; owner++) {
+    const mw_entry *entries;
+    size_t n;
+    if (journal->owners[owner].log == 0) continue;
+    entries = mw_owner_entries(s->engine, owner, &n);
     lua_settop(L, 2);
     mwb_push_values(L, mwb_coroutine_of(s, owner));
-    for (; n > 0; n--) {
-      const mw_entry *entry = &entries[n - 1];
-      if (found != 0 && entry->seq < last->seq) break;
-      if (mwb_is_hidden(entry) || !is_of_field(L, s, owner, entry, h)) continue;
-      *last = *entry;
-      found = owner;
-      break;
-    }
+    while (n > 0 && entries[n - 1].seq > last.seq &&
+           !(number != 0 ? mwi_number_of(entries[n - 1].seq) == number
+                         : is_of_field(L, s, owner, &entries[n - 1], h)))
+      n--;
+    if (n == 0 || entries[n - 1].seq <= last.seq) continue;
+    last = entries[n - 1];
+    found = owner;
   }
-  return found;
+  if (found == 0) return 0;
+  push_owned(L, s, found, &last, "open");
+  push_numbers(L, &last);
+  lua_pushinteger(L, (lua_Integer)last.seq);
+  return 3;
 }
 
 /* open_entry(object, key) -> the last entry of the field that an open
@@ -487,40 +456,19 @@ static mw_owner find_open(lua_State *L, mwb_state *s, mw_handle h,
 static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_handle_of(L, s, 1);
-  mw_owner owner;
-  mw_entry last;
   lua_settop(L, 2);
-  if (h == MW_NONE || s->engine->journal.entries == 0) return 0;
-  owner = find_open(L, s, h, &last);
-  if (owner == 0) return 0;
-  push_owned(L, s, owner, &last, "open");
-  push_numbers(L, &last);
-  lua_pushinteger(L, (lua_Integer)last.seq);
-  return 3;
+  return (h == MW_NONE) ? 0 : push_open(L, s, 0, h);
 }
 
 /* caused_by(number) -> the number of the delivered entry with this number as a
-** cause; or nil, the entry of an open transaction, and its numbers */
+** cause; or the entry of an open transaction, and its numbers */
 static int caused_by(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   uint32_t number = (uint32_t)lua_tointeger(L, 1);
   uint64_t seq = mw_delivery_of(s->engine, number, mw_delivery_last(s->engine));
-  mw_owner owner = 0;
-  const mw_entry *entries;
-  size_t i, n;
-  if (seq != 0) {
-    lua_pushinteger(L, (lua_Integer)seq);
-    return 1;
-  }
-  while ((owner = next_open(s, owner, &entries, &n)) != 0)
-    for (i = 0; i < n; i++)
-      if (mwi_number_of(entries[i].seq) == number) {
-        lua_pushnil(L);
-        push_owned(L, s, owner, &entries[i], "open");
-        push_numbers(L, &entries[i]);
-        return 3;
-      }
-  return 0;
+  if (seq == 0) return push_open(L, s, number, MW_NONE);
+  lua_pushinteger(L, (lua_Integer)seq);
+  return 1;
 }
 
 void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
@@ -604,7 +552,6 @@ void mwb_open_readers(lua_State *L) {
                                        {"close_reader", close_reader},
                                        {"reader_state", reader_state},
                                        {"seek_reader", seek_reader},
-                                       {"delivered", delivered},
                                        {"look", make_look},
                                        {"look_entries", look_entries},
                                        {"look_entry", look_entry},

@@ -39,7 +39,6 @@ struct mwb_readers_state {
 ** ======================================================= */
 
 typedef struct mwb_look {
-  const void *mark; /* an address with which no other userdata begins */
   uint32_t n;
   uint64_t first_page;
   mw_entry entries[1];
@@ -53,14 +52,10 @@ mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
 ** of the look on, and pops the look. */
 void mwb_push_entry_iterator(lua_State *L, lua_Integer first);
 
-/* Gives the table at `at` the fields of an entry, but `seq`; `because` is the
-** number of its cause, or 0. */
+/* Gives the table at `at` the fields of an entry; `because` is the number of its
+** cause, or 0, and `seq` its own. */
 void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
-                    const mw_entry *entry, uint64_t because);
-
-/* Sets the fields of the entry at `at` that the context on the top has, and
-** pops the context. */
-void mwb_set_context(lua_State *L, int at);
+                    const mw_entry *entry, uint64_t because, uint64_t seq);
 
 /* Returns the place of an entry's page in the user value of a look. */
 static inline lua_Integer mwb_page_in(const mwb_look *its,

@@ -3,17 +3,17 @@
 ** SPDX-License-Identifier: MIT
 **
 **     table: hash of (object, key) --> number of the writer
-**     list: | writer 1 | writer 2 | ...
-**     MWB_WRITERS: TABLES of contexts, each by the number of its writer
+**     pool: | writer 1 | writer 2 | ...
+**     MWB_WRITERS: TABLES, with context, old value, new value and place, each
+**     by the number of its writer
 **
 ** There are so many tables because the collector goes through a table in one
 ** step.
 **
 ** While there are recorders, each page that goes leaves the last writer of each
-** field that is there.  A writer refers to no object, so that nothing stays
-** alive: what it has are values as key.c knows them, where a string is kept and
-** an object is a handle; an object without a handle is no key of a writer.
-** Writers of dead objects and keys go before the array grows.
+** field that is there.  A writer keeps no object alive: in the place of one it
+** has a handle, and an object without a handle is no key of a writer.  Writers
+** of dead objects and keys go before the pool grows.
 */
 #include "readers.h"
 
@@ -25,51 +25,41 @@
 
 #define TABLES 256
 
-/* What a writer has of the entry. */
-enum { ITS_KEY, ITS_OLD, ITS_NEW, ITS_WHERE, VALUES };
+/* What a writer has in a table. */
+enum { ITS_CONTEXT, ITS_OLD, ITS_NEW, ITS_WHERE, VALUES };
 
 typedef struct writer {
-  mw_handle obj; /* MW_NONE: free */
-  mw_content value[VALUES];
+  uint32_t next;     /* of a free one: the next free one */
+  uint32_t cause;    /* of the entry */
+  mw_handle obj;     /* MW_NONE: free */
+  mw_value key;      /* as key.c knows it: a string is kept */
+  mw_handle held[2]; /* the old and the new value, if they are objects */
   uint64_t seq;
-  uint32_t cause;
-  uint32_t next; /* of a free one: the next free one */
-  uint8_t type[VALUES], kind;
+  uint8_t kind;
 } writer;
 
-/* Numbers of writers begin with 1. */
 struct mwb_writers {
-  writer *list;
-  uint32_t n, size, free;
+  mwi_pool pool;
+  uint32_t most;     /* when the pool has so many, it may have dead ones */
+  uint32_t changing; /* the writer whose values are being set, or 0 */
   mwi_table table;
 };
 
 static writer *writer_at(const mwb_writers *w, uint32_t n) {
-  return &w->list[n - 1];
+  return (writer *)mwi_pool_at(&w->pool, n, sizeof(writer));
 }
 
-static mw_value value_at(const writer *its, int which) {
-  mw_value v;
-  v.type = its->type[which];
-  v.u = its->value[which];
-  return v;
-}
-
-static uint32_t hash_of(mw_handle obj, const mw_value *key) {
-  return mwi_key_hash(mw_slot(obj), key);
-}
-
-/* Keys and strings that are equal have the same bits. */
-static int is_same(const writer *its, int which, const mw_value *v) {
-  return its->type[which] == v->type && its->value[which].i == v->u.i;
-}
-
+/* Keys that are equal have the same bits. */
 static uint32_t find(const mwb_writers *w, mw_handle obj, const mw_value *key) {
   mwi_search at;
-  uint32_t n = mwi_table_first(&w->table, hash_of(obj, key), &at);
-  while (n != 0 && (writer_at(w, n)->obj != obj ||
-                    !is_same(writer_at(w, n), ITS_KEY, key)))
-    n = mwi_table_next(&w->table, &at);
+  uint32_t hash = mwi_key_hash(mw_slot(obj), key), n;
+  for (n = mwi_table_first(&w->table, hash, &at); n != 0;
+       n = mwi_table_next(&w->table, &at)) {
+    const writer *its = writer_at(w, n);
+    if (its->obj == obj && its->key.type == key->type &&
+        its->key.u.i == key->u.i)
+      break;
+  }
   return n;
 }
 
@@ -77,139 +67,110 @@ static uint32_t find(const mwb_writers *w, mw_handle obj, const mw_value *key) {
 ** Keeping
 ** ======================================================= */
 
-/* Sets the values of a writer.  Needs no memory.  A string that moves from one
-** place to another is kept all the time. */
-static void set_values(mwb_state *s, writer *its, const mw_value *v) {
-  int i;
-  for (i = 0; i < VALUES; i++)
-    if (!is_same(its, i, &v[i])) mwb_retain(s, &v[i]);
-  for (i = 0; i < VALUES; i++) {
-    mw_value had = value_at(its, i);
-    if (is_same(its, i, &v[i])) continue;
-    mwb_release(s, &had);
-    its->type[i] = (uint8_t)v[i].type;
-    its->value[i] = v[i].u;
-  }
+/* Pushes the table of a writer, and returns where in it the writer's values
+** begin.  `tables` is the index of MWB_WRITERS. */
+static lua_Integer push_table(lua_State *L, int tables, uint32_t n) {
+  lua_rawgeti(L, tables, (lua_Integer)(n % TABLES) + 1);
+  return VALUES * (lua_Integer)(n / TABLES) + 1;
 }
 
-static const mw_value nothing[VALUES] = {{MW_TNIL, {0}}};
-
-/* Sets the context of a writer to a value that the page at `page` holds;
-** `tables` is the index of MWB_WRITERS. */
-static void set_context(lua_State *L, int tables, uint32_t n, int page,
-                        uint32_t context) {
-  lua_rawgeti(L, tables, (lua_Integer)(n % TABLES) + 1);
-  mwb_push_value(L, page, context);
-  lua_rawseti(L, -2, (lua_Integer)(n / TABLES) + 1);
-  lua_pop(L, 1);
+/* Sets the values of a writer to those of an entry, whose page is at `page`;
+** without an entry, to nil, which needs no memory. */
+static void set_values(lua_State *L, mwb_state *s, int tables, uint32_t n,
+                       int page, const mw_entry *entry) {
+  static const int parts[] = {0, MW_OLD, MW_NOW};
+  mw_handle *held = writer_at(s->readers->writers, n)->held;
+  int i, top = lua_gettop(L);
+  lua_Integer at = push_table(L, tables, n);
+  for (i = 0; i < VALUES; i++) {
+    if (entry == NULL)
+      lua_pushnil(L);
+    else if (i == ITS_CONTEXT || i == ITS_WHERE)
+      mwb_push_value(L, page, (i == ITS_WHERE) ? entry->where : entry->context);
+    else
+      mwb_unpack(L, page, entry, parts[i]);
+    if (i == ITS_OLD || i == ITS_NEW) {
+      int is_object = mwb_address(L, top + 2) != NULL;
+      held[i - ITS_OLD] = is_object ? mwb_handle_of(L, s, top + 2) : MW_NONE;
+      if (is_object) lua_pushnil(L);
+      if (is_object) lua_replace(L, top + 2);
+    }
+    lua_rawseti(L, top + 1, at + i);
+  }
+  lua_settop(L, top);
 }
 
 static void drop(lua_State *L, mwb_state *s, uint32_t n, int tables) {
   mwb_writers *w = s->readers->writers;
   writer *its = writer_at(w, n);
-  mw_value key = value_at(its, ITS_KEY);
-  mwi_table_take(&w->table, hash_of(its->obj, &key), n);
-  set_values(s, its, nothing);
+  mwi_table_take(&w->table, mwi_key_hash(mw_slot(its->obj), &its->key), n);
+  mwb_release(s, &its->key);
   its->obj = MW_NONE;
-  its->next = w->free;
-  w->free = n;
-  set_context(L, tables, n, 0, 0);
+  set_values(L, s, tables, n, 0, NULL);
+  mwi_pool_give(&w->pool, n, sizeof(writer));
 }
 
 static void drop_dead(lua_State *L, mwb_state *s, int tables) {
+  const mwb_writers *w = s->readers->writers;
   const mwi_identity *all = &s->engine->identity;
   uint32_t n;
-  for (n = 1; n <= s->readers->writers->n; n++) {
-    const writer *its = writer_at(s->readers->writers, n);
-    mw_value key = value_at(its, ITS_KEY);
-    if (its->obj == MW_NONE) continue;
-    if (!mwi_identity_is_valid(all, its->obj) ||
-        (key.type == MW_TOBJECT &&
-         !mwi_identity_is_valid(all, (mw_handle)key.u.i)))
+  for (n = 1; n <= w->pool.n; n++) {
+    const writer *its = writer_at(w, n);
+    if (its->obj != MW_NONE &&
+        (!mwi_identity_is_valid(all, its->obj) ||
+         (its->key.type == MW_TOBJECT &&
+          !mwi_identity_is_valid(all, (mw_handle)its->key.u.i))))
       drop(L, s, n, tables);
   }
 }
 
-/* Returns a value of an entry, as key.c knows it; `page` is the index of what
-** the entry holds.  A string can be kept, or is what the writer `had`; NULL: no
-** string is kept. */
-static mw_value value_of(lua_State *L, mwb_state *s, int page, int type,
-                         mw_content content, const mw_value *had) {
-  mw_value v;
-  v.type = type;
-  v.u = content;
-  if (type != MW_TOTHER) return v;
-  mwb_push_value(L, page, (uint32_t)content.i);
-  v = mwb_key(L, s, lua_gettop(L));
-  if (had != NULL && v.type == MW_TSTRING &&
-      (had->type != MW_TSTRING || v.u.i != had->u.i))
-    v = mwb_key_to_keep(L, s, -1);
-  lua_pop(L, 1);
-  return v;
-}
-
-/* Returns the number of a new writer, 0 without memory, and makes room for it
-** in the table. */
-static uint32_t new_writer(lua_State *L, mwb_state *s, int tables) {
+/* Returns the number of a new writer of a field, whose key is at `key`; or 0
+** without memory. */
+static uint32_t new_writer(lua_State *L, mwb_state *s, mw_handle obj, int key,
+                           int tables) {
   mwb_writers *w = s->readers->writers;
-  writer *list;
-  if (w->free == 0 && w->n == w->size) drop_dead(L, s, tables);
+  mw_value its_key = mwb_key_to_keep(L, s, key); /* the last that raises */
+  uint32_t n;
+  writer *its;
+  if (w->pool.free == 0 && w->pool.n >= w->most) {
+    drop_dead(L, s, tables);
+    w->most = 2 * w->pool.n + MWI_PAGE;
+  }
   if (!mwi_table_reserve(s->engine, &w->table, 1)) return 0;
-  if (w->free != 0) return w->free;
-  list = (writer *)mwi_grow(s->engine, w->list, w->n, &w->size, sizeof(*list));
-  if (list == NULL) return 0;
-  w->list = list;
-  return w->n + 1;
-}
-
-/* The new writer gets its field. */
-static void enter(mwb_state *s, uint32_t n, mw_handle obj,
-                  const mw_value *key) {
-  mwb_writers *w = s->readers->writers;
-  writer *its = writer_at(w, n);
-  if (n == w->free)
-    w->free = its->next;
-  else
-    w->n++;
-  memset(its, 0, sizeof(*its));
+  n = mwi_pool_take(s->engine, &w->pool, sizeof(writer));
+  if (n == 0) return 0;
+  its = writer_at(w, n);
   its->obj = obj;
-  mwi_table_put(s->engine, &w->table, hash_of(obj, key), n);
+  its->key = its_key;
+  mwb_retain(s, &its_key);
+  mwi_table_put(s->engine, &w->table, mwi_key_hash(mw_slot(obj), &its_key), n);
+  return n;
 }
 
 static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
                         int page, int tables) {
-  static const uint8_t parts[] = {MW_KEY, MW_OLD, MW_NOW};
-  const mwb_writers *all = s->readers->writers;
-  mw_content where;
-  mw_value v[VALUES], key;
-  uint32_t n;
-  int i, is_new;
+  mwb_writers *w = s->readers->writers;
+  int top = lua_gettop(L);
   writer *its;
-  key = value_of(L, s, page, entry->type[MW_KEY], entry->value[MW_KEY], NULL);
-  n = find(all, entry->obj, &key);
-  is_new = n == 0;
+  mw_value key;
+  uint32_t n;
+  mwb_unpack(L, page, entry, MW_KEY);
+  key = mwb_key(L, s, top + 1);
+  n = find(w, entry->obj, &key);
   if (entry->type[MW_NOW] == MW_TABSENT) {
-    if (!is_new) drop(L, s, n, tables);
+    if (n != 0) drop(L, s, n, tables);
     return;
   }
   if (key.type == MW_TNIL || (key.type == MW_TOBJECT && key.u.i == 0)) return;
-  if (is_new) n = new_writer(L, s, tables);
+  if (n == 0) n = new_writer(L, s, entry->obj, top + 1, tables);
   if (n == 0) return; /* no memory? */
-  for (i = 0; i < VALUES; i++)
-    v[i] = is_new ? nothing[i] : value_at(writer_at(all, n), i);
-  for (i = is_new ? ITS_KEY : ITS_OLD; i < ITS_WHERE; i++)
-    v[i] = value_of(L, s, page, entry->type[parts[i]], entry->value[parts[i]],
-                    &v[i]);
-  where.i = entry->where;
-  v[ITS_WHERE] = value_of(L, s, page, (where.i == 0) ? MW_TNIL : MW_TOTHER,
-                          where, &v[ITS_WHERE]);
-  set_context(L, tables, n, page, entry->context); /* the last that raises */
-  if (is_new) enter(s, n, entry->obj, &v[ITS_KEY]);
-  its = writer_at(all, n);
-  set_values(s, its, v);
+  its = writer_at(w, n);
   its->seq = entry->seq;
   its->cause = entry->cause;
   its->kind = entry->kind;
+  w->changing = n;
+  set_values(L, s, tables, n, page, entry);
+  w->changing = 0;
 }
 
 static int is_same_field(const mw_entry *a, const mw_entry *b) {
@@ -217,35 +178,40 @@ static int is_same_field(const mw_entry *a, const mw_entry *b) {
          a->value[MW_KEY].i == b->value[MW_KEY].i;
 }
 
-/* keep_page(state, seq): the page with the entry before `seq` goes */
+/* keep_page(state, seq, MWB_WRITERS): the page with the entry before `seq`
+** goes */
 static int keep_page(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
   uint64_t end = (uint64_t)lua_tointeger(L, 2);
   uint64_t at = (end - 1) / MWI_READER_PAGE * MWI_READER_PAGE;
   mw_entry entry, next;
-  lua_settop(L, 2);
   mwb_push_page(L, s, end - 1);
-  mwb_push(L, s, MWB_WRITERS);
-  if (!lua_istable(L, 3)) return 0;
   if (at < s->readers->kept_from) at = s->readers->kept_from;
   for (; at < end; at++) {
     mwi_reader_read(s->engine, at, &entry);
     if (at + 1 < end) mwi_reader_read(s->engine, at + 1, &next);
     if (at + 1 < end && is_same_field(&entry, &next)) continue;
     if (entry.obj == MW_NONE || !mwi_is_of_field(entry.kind)) continue;
-    keep_writer(L, s, &entry, 3, 4);
+    keep_writer(L, s, &entry, 4, 3);
     lua_settop(L, 4);
   }
   return 0;
 }
 
-/* Without memory, the fields of the page have no writers. */
+/* Without memory, the fields of the rest of the page have no new writers. */
 void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
+  mwb_writers *w = s->readers->writers;
+  int tables = lua_gettop(L) + 1;
   if (s->readers->keepers == 0 || seq <= s->readers->kept_from) return;
+  mwb_push(L, s, MWB_WRITERS);
   lua_pushcfunction(L, keep_page);
   lua_pushlightuserdata(L, s);
   lua_pushinteger(L, (lua_Integer)seq);
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+  lua_pushvalue(L, tables);
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK && w->changing != 0)
+    drop(L, s, w->changing, tables);
+  w->changing = 0;
+  lua_settop(L, tables - 1);
 }
 
 void mwb_add_keeper(lua_State *L, mwb_state *s) {
@@ -268,23 +234,25 @@ void mwb_add_keeper(lua_State *L, mwb_state *s) {
 size_t mwb_writers_bytes(const mwb_state *s) {
   const mwb_writers *w = s->readers->writers;
   if (w == NULL) return 0;
-  return sizeof(*w) + w->size * sizeof(writer) + mwi_table_bytes(&w->table);
+  return sizeof(*w) + mwi_table_bytes(&w->table) +
+         mwi_column_bytes(&w->pool.items, MWI_PAGE * sizeof(writer));
 }
 
 void mwb_free_writers(mwb_state *s) {
   mwb_writers *w = s->readers->writers;
   if (w == NULL) return;
-  mwi_free(s->engine, w->list, w->size * sizeof(writer));
+  mwi_column_drop(s->engine, &w->pool.items, MWI_PAGE * sizeof(writer));
   mwi_table_drop(s->engine, &w->table);
   mwi_free(s->engine, w, sizeof(*w));
   s->readers->writers = NULL;
 }
 
 void mwb_remove_keeper(lua_State *L, mwb_state *s) {
+  const mwb_writers *w = s->readers->writers;
   uint32_t n;
   if (--s->readers->keepers > 0) return;
-  for (n = 1; n <= s->readers->writers->n; n++)
-    set_values(s, writer_at(s->readers->writers, n), nothing);
+  for (n = 1; n <= w->pool.n; n++)
+    if (writer_at(w, n)->obj != MW_NONE) mwb_release(s, &writer_at(w, n)->key);
   mwb_free_writers(s);
   lua_pushnil(L);
   mwb_keep(L, s, MWB_WRITERS);
@@ -292,65 +260,56 @@ void mwb_remove_keeper(lua_State *L, mwb_state *s) {
 
 /* }====================================================== */
 
-/* {======================================================
-** Finding
-** ======================================================= */
-
-/* Pushes the context of the writer with the number `n`. */
-static void push_context(lua_State *L, const mwb_state *s, uint32_t n) {
-  mwb_push(L, s, MWB_WRITERS);
-  lua_rawgeti(L, -1, (lua_Integer)(n % TABLES) + 1);
-  lua_rawgeti(L, -1, (lua_Integer)(n / TABLES) + 1);
-}
-
 /* kept_writer(object, key, value now or nil) -> the entry of the last writer
 ** whose entry is forgotten, or nil.  The library may not know the object that
 ** was written: it is the one that is there. */
 static int kept_writer(lua_State *L) {
-  static const char *const names[] = {"key", "old", "new", "where"};
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle obj = mwb_handle_of(L, s, 1);
   mw_value key;
   uint32_t n;
   writer its;
-  uint64_t cause;
-  int i;
+  mw_entry entry;
+  lua_Integer at, i;
   lua_settop(L, 3);
   if (s->readers->writers == NULL || obj == MW_NONE) return 0;
   key = mwb_key(L, s, 2);
   n = find(s->readers->writers, obj, &key);
   if (n == 0) return 0;
   its = *writer_at(s->readers->writers, n);
-  lua_newtable(L);
-  lua_pushvalue(L, 1);
-  lua_setfield(L, 4, "object");
+  lua_newtable(L); /* the entry, at 4; its values come to 5 */
+  lua_createtable(L, VALUES + 1, 0);
+  mwb_push(L, s, MWB_WRITERS);
+  at = push_table(L, 6, n);
   for (i = 0; i < VALUES; i++) {
-    mw_value v = value_at(&its, i);
-    if (i == ITS_NEW && v.type == MW_TOBJECT &&
-        mwb_key(L, s, 3).type == MW_TOBJECT)
-      lua_pushvalue(L, 3);
+    mw_handle h = its.held[i == ITS_NEW];
+    if ((i == ITS_OLD || i == ITS_NEW) && h != MW_NONE)
+      mwb_alive(L, s, h);
     else
-      mwb_push_key(L, s, &v);
-    lua_setfield(L, 4, names[i]);
+      lua_rawgeti(L, 7, at + i);
+    if (i == ITS_NEW && lua_isnil(L, -1) && mwb_address(L, 3) != NULL)
+      lua_pushvalue(L, 3);
+    lua_rawseti(L, 5, i + 1);
+    lua_settop(L, 7);
   }
-  mwb_push_kind(L, s, its.kind);
-  lua_setfield(L, 4, "kind");
-  lua_pushinteger(L, (lua_Integer)its.seq);
-  lua_setfield(L, 4, "seq");
-  cause = mw_delivery_of(s->engine, its.cause, its.seq);
-  if (cause != 0) {
-    lua_pushinteger(L, (lua_Integer)cause);
-    lua_setfield(L, 4, "because");
-  }
-  push_context(L, s, n);
-  mwb_set_context(L, 4);
-  lua_settop(L, 4);
+  mwb_push_key(L, s, &its.key);
+  lua_rawseti(L, 5, VALUES + 1);
+  memset(&entry, 0, sizeof(entry));
+  entry.obj = obj;
+  entry.kind = its.kind;
+  memset(entry.type, MW_TOTHER, sizeof(entry.type));
+  entry.value[MW_KEY].i = VALUES + 1;
+  entry.value[MW_OLD].i = ITS_OLD + 1;
+  entry.value[MW_NOW].i = ITS_NEW + 1;
+  entry.where = ITS_WHERE + 1;
+  entry.context = ITS_CONTEXT + 1;
+  mwb_fill_entry(L, s, 4, 5, &entry,
+                 mw_delivery_of(s->engine, its.cause, its.seq), its.seq);
   mwb_push(L, s, MWB_ENTRY);
   lua_setmetatable(L, 4);
+  lua_settop(L, 4);
   return 1;
 }
-
-/* }====================================================== */
 
 void mwb_open_writers(lua_State *L) {
   static const luaL_Reg functions[] = {{"kept_writer", kept_writer},

@@ -184,9 +184,9 @@ local function cause_of(e)
   local numbers = numbers_of[e] or ask_taken("numbers_of", e)
   local number = numbers and numbers & 0xFFFFFFFF or 0
   if number == 0 then return nil end
-  local seq, open, its = private.caused_by(number)
-  if seq then return entry_of(seq) end
-  if open then return text.knows(open, its) end
+  local cause, its = private.caused_by(number)
+  if math.type(cause) then return entry_of(cause) end
+  if cause then return text.knows(cause, its) end
   return ask_taken("caused_by", number)
 end
 
