@@ -88,9 +88,9 @@ static void put_digits(mwi_json *out, uint64_t n, int power) {
   mwi_json_put(out, at, (size_t)(end - at));
 }
 
-/* Puts a float > 0 by the fewest digits, from 15 on, of which `strtod` reads the
-** float.  Only the digits are taken from what C writes: the character between
-** them is the locale's. */
+/* Puts a float > 0 by the fewest digits, from 15 on, of which `strtod` reads
+** the float.  Only the digits are taken from what C writes: the character
+** between them is the locale's. */
 static void put_float(mwi_json *out, double value) {
   char text[48];
   const char *at;

@@ -20,12 +20,10 @@
 **  - A callback of an engine must not call this engine, unless its description
 **    allows the call.
 **  - All memory comes from the allocator given to `mw_engine_open`, and goes
-**    back to the allocator with the size that was asked for, by
-**    `mw_engine_close` at the latest.
+**    back there by `mw_engine_close` at the latest.
 **  - A handle may be kept for any time.  A handle whose object is gone is
-**    *stale*: the engine never takes a stale handle for another object.  A
-**    stale handle and the handle MW_NONE are allowed as arguments and mean
-**    "not found".
+**    *stale*, and never stands for another object.  Stale handles and MW_NONE
+**    are allowed as arguments, and mean "not found".
 **  - Clocks, owners, readers, reaches and hierarchies are numbers.  A number
 **    that none of these has any more is the caller's error; a new one may get
 **    the number.
@@ -86,10 +84,8 @@ enum mw_code {
   MW_BROKEN = -5   /* the engine is damaged: see `mw_verify` */
 };
 
-/* The allocator, of the shape of Lua's `lua_Alloc`.  When `nsize` is 0, it
-** frees `ptr` and returns NULL.  Otherwise it returns a block of `nsize` bytes
-** that starts with the contents of `ptr`; or NULL, and `ptr` stays valid.
-** `osize` is the size of `ptr` (0 when `ptr` is NULL). */
+/* The allocator, of the shape and with the rules of Lua's `lua_Alloc`; `osize`
+** is 0 when `ptr` is NULL. */
 typedef void *(*mw_alloc)(void *ud, void *ptr, size_t osize, size_t nsize);
 
 /* Opens an engine whose memory comes from `alloc(ud, ...)`.  Returns NULL when
@@ -97,9 +93,8 @@ typedef void *(*mw_alloc)(void *ud, void *ptr, size_t osize, size_t nsize);
 ** start, at generation 0. */
 MW_API mw_engine *mw_engine_open(mw_alloc alloc, void *ud);
 
-/* Frees the engine with everything in the engine, traces included.  Calls no
-** callback but the allocator.  `e` may be NULL.  Lua's engine (see
-** `mw_lua_engine`) is closed with the Lua state, not by this function. */
+/* Frees the engine with all that is in it.  Calls no callback but the
+** allocator.  `e` may be NULL.  Lua's engine closes with the Lua state. */
 MW_API void mw_engine_close(mw_engine *e);
 
 /* What an engine has allocated, in bytes, by part. */
@@ -122,10 +117,9 @@ MW_API void mw_memory_info(const mw_engine *e, mw_memory *memory);
 ** Identity
 ** ======================================================= */
 
-/* A handle stands for an object for the object's whole life.  The low half is
-** the number of the object's slot, the high half the number of earlier uses of
-** the slot.  No other object ever gets the handle.  A handle is never MW_NONE,
-** and is positive as a signed number. */
+/* A handle stands for an object for the object's whole life, and for no other
+** ever.  The low half is the number of the object's slot, the high half that of
+** the slot's earlier uses.  As a signed number it is positive. */
 typedef uint64_t mw_handle;
 
 #define MW_NONE ((mw_handle)0)
@@ -134,9 +128,8 @@ typedef uint64_t mw_handle;
 ** for hosts that keep data of their own beside each object. */
 #define mw_slot(h) ((uint32_t)(h))
 
-/* Gives the object at address `ptr` an identity, or finds the one that the
-** object has: `*h` is the handle.  To the engine the address is a number, which
-** it never reads through.  MW_NOMEM, MW_FULL. */
+/* Gives the object at address `ptr` an identity, or finds the one that it has:
+** `*h` is the handle.  The engine never reads there.  MW_NOMEM, MW_FULL. */
 MW_API int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h);
 
 /* Returns the handle of the object at `ptr`, MW_NONE when the object has none.
@@ -156,17 +149,17 @@ enum mw_object_flag {
   MW_PINNED = 1 /* the host says when the object is gone, no collector does */
 };
 
-/* Makes an object MW_PINNED: `mw_reap_step` passes over the object, which lives
-** until `mw_object_forget`.  In an engine that a Lua state shares, a host pins
-** its own objects right after `mw_object_identify`.  MW_STALE. */
+/* Makes an object MW_PINNED: `mw_reap_step` passes over it.  In an engine that
+** a Lua state shares, a host pins its objects when it has identified them.
+** MW_STALE. */
 MW_API int mw_object_pin(mw_engine *e, mw_handle h);
 
 /* Returns the flags of an object; 0 when `h` is stale. */
 MW_API int mw_object_flags(const mw_engine *e, mw_handle h);
 
-/* Finds the serial of `h`, a number to show, to send and to sort by: 1 for the
-** first object whose serial the host asks for, 2 for the next, and so on.  An
-** object keeps it for life; no other ever gets it.  MW_NOMEM, MW_STALE. */
+/* Finds the serial of `h`: 1 for the first object whose serial the host asks
+** for, 2 for the next, and so on.  An object keeps it for life; no other ever
+** gets it.  MW_NOMEM, MW_STALE. */
 MW_API int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial);
 
 /* Returns the object of a serial, MW_NONE when the object is gone or the serial
@@ -181,17 +174,15 @@ MW_API size_t mw_object_count(const mw_engine *e);
 /* {======================================================
 ** Reaping: for hosts with a garbage collector
 **
-** Such a host does not see its objects die.  The host tells the engine that a
-** collection has ended; from then on each call of `mw_reap_step` asks the host
-** about a bounded number of slots, and forgets the objects that have died.
+** Such a host does not see its objects die.  When a collection has ended, each
+** call of `mw_reap_step` asks the host about a bounded number of objects, and
+** forgets those that have died.
 ** ======================================================= */
 
 /* Returns whether the object of `h` still lives. */
 typedef int (*mw_alive)(void *ud, mw_handle h);
 
-/* Tells the engine that a collection has ended: any object may have died.  May
-** be called at any time, also while the dead of the previous collection are not
-** all reaped. */
+/* Tells the engine that a collection has ended: any object may have died. */
 MW_API void mw_reap_begin(mw_engine *e);
 
 /* Returns whether there are slots that nobody has looked at since the last
@@ -209,9 +200,8 @@ MW_API size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths,
 /* {======================================================
 ** Clocks
 **
-** A clock counts generations.  A tag on an object holds the generation in
-** which the object was tagged; so a program can tell which objects are new
-** since a point in time.
+** A clock counts generations.  A tag holds the generation in which an object
+** was tagged, so a program can tell which objects are new.
 ** ======================================================= */
 
 /* The number of a clock, which lasts as long as the engine. */
@@ -243,8 +233,7 @@ MW_API void mw_clock_untag(mw_engine *e, mw_clock c, mw_handle h);
 ** this clock, or is stale. */
 MW_API int64_t mw_clock_generation(const mw_engine *e, mw_clock c, mw_handle h);
 
-/* A walk through the objects of a clock.  `mw_clock_since` sets the fields; the
-** caller may drop the walk at any time. */
+/* A walk through the objects of a clock, set by `mw_clock_since`. */
 typedef struct mw_walk {
   int64_t since;
   mw_clock clock;
@@ -257,10 +246,9 @@ MW_API void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since,
                            mw_walk *w);
 
 /* Returns the next object of a walk, in the order of slots; MW_NONE at the end.
-** The walk passes over 256 slots at once if no object there is new enough.
 ** Between the calls the caller may do anything with the engine: an object that
-** keeps its tag from start to end is visited exactly once, an object tagged in
-** the meantime may be visited or not, and the walk ends. */
+** keeps its tag is visited exactly once, one that is tagged in the meantime may
+** be visited or not. */
 MW_API mw_handle mw_clock_next(const mw_engine *e, mw_walk *w);
 
 /* Sets the clock back to generation 0 and removes all its tags. */
@@ -355,7 +343,7 @@ typedef int (*mw_call)(void *ud, mw_handle obj, uint64_t ref, int flags,
                        const mw_change *change);
 
 /* The engine keeps a copy of a value, or releases the copy: for hosts that
-** number their strings and want to forget some of the numbers. */
+** number their strings. */
 typedef void (*mw_keep)(void *ud, const mw_value *value);
 
 /* Stores the old value of an entry in the entry's object again: see
@@ -367,18 +355,17 @@ typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 /* An owner of writes: see mw_owner_begin.  0 stands for none. */
 typedef uint32_t mw_owner;
 
-/* Finds the field of an entry, as a value that is the same for all entries of
-** the field, whoever owns them: the host may number its keys anew for each
-** owner.  MW_TNIL and MW_TABSENT can stand for what is no field (the class, the
-** state).  Without the callback, the field is the entry's key.  Returns MW_OK,
-** or a code with which the engine's function returns. */
+/* Finds the field of an entry, as a value that is the same whoever owns the
+** entry: the host may number its keys anew for each owner.  MW_TNIL and
+** MW_TABSENT can stand for what is no field (the class, the state).  Without
+** the callback, the field is the key.  Returns MW_OK, or a code with which the
+** engine's function returns. */
 typedef int (*mw_field)(void *ud, mw_owner owner, const struct mw_entry *entry,
                         mw_value *key, void *host);
 
-/* Changes an entry of `owner` into an entry of `other`, for a host that numbers
-** its values anew for each owner: the parent gets the entries of an owner that
-** commits; who has written a field later gets the old value of an owner whose
-** writes are taken back.  Returns as `mw_field`. */
+/* Changes an entry of `owner` into one of `other`, for such a host: the parent
+** of an owner that commits gets its entries; who has written a field later gets
+** the old value of what is taken back.  Returns as `mw_field`. */
 typedef int (*mw_hand)(void *ud, mw_owner owner, mw_owner other,
                        struct mw_entry *entry, void *host);
 
@@ -427,8 +414,7 @@ typedef struct mw_host {
 ** stands for the fields of version 0.1, which end with `size`.
 */
 
-/* Sets the host.  The engine copies `*host`; `ud` must stay valid while the
-** engine may call the host. */
+/* Sets the host, of which the engine keeps a copy. */
 MW_API void mw_host_set(mw_engine *e, const mw_host *host);
 
 /* The flags of a watch; bits. */
@@ -458,10 +444,9 @@ typedef struct mw_watch_options {
 /* The id of a watch; stale when the watch has ended.  0 is no watch. */
 typedef uint64_t mw_watch_id;
 
-/* Begins a watch of `obj`.  One guard may serve any number of watches.  The
-** guards of a write are called in the order in which their watches began.  With
-** MW_DEEP the host also begins a root, see `mw_root_begin`.  MW_NOMEM, MW_FULL,
-** MW_STALE (the object, or a guard that is an object, is gone). */
+/* Begins a watch of `obj`.  The guards of a write are called in the order in
+** which their watches began.  With MW_DEEP the host also begins a root, see
+** `mw_root_begin`.  MW_NOMEM, MW_FULL, MW_STALE (of the object or a guard). */
 MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
                           const mw_watch_options *options, mw_watch_id *id);
 
@@ -478,8 +463,7 @@ MW_API int mw_object_unwatch(mw_engine *e, mw_handle obj);
 ** `mw_object_unwatch`, and while `obj` is below a root that is watched. */
 MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 
-/* Returns whether the watch has not ended.  A one-shot watch ends when the
-** engine calls the guard. */
+/* Returns whether the watch has not ended. */
 MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
 
 /* Finds the options of a watch, all but the keys (`options->keys` becomes
@@ -487,9 +471,8 @@ MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
 MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
                          mw_watch_options *options, mw_handle *obj);
 
-/* Returns how many watches of `obj` itself wait for a write.  A watch of
-** several keys counts once for each key; watches whose guards have died may be
-** among the number. */
+/* Returns how many watches of `obj` itself wait for a write: those of several
+** keys count once for each, and those of dead guards may count. */
 MW_API uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj);
 
 /* Returns the number of writes to `obj` since the first watch, at most
@@ -501,23 +484,17 @@ MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 
 /* Asks the guards of phase "check" whether a write to `obj` may be, also within
-** a batch.  Returns whether no guard refuses.  The write is not counted yet,
-** and no other guard is called for a refused write. */
+** a batch.  Returns whether no guard refuses. */
 MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 
-/*
-** Reports a write to `obj` before the host stores the value: counts the write,
-** and calls the guards of phase "before".  Returns a number for `mw_write_end`;
-** a watch that a guard begins during the call begins with the next write.
-** Needs no memory.  Does nothing and returns 0 if `obj` is neither watched nor
-** in the tree.  `*change` is used only during the call, and changed in
-** `node` and `reach` only.
-*/
+/* Reports a write to `obj` before the host stores the value: counts the write,
+** and calls the guards of phase "before".  Returns a number for `mw_write_end`.
+** A watch that a guard begins meanwhile begins with the next write.  Does
+** nothing and returns 0 if `obj` is neither watched nor in the tree. */
 MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 
 /* Reports that the host has stored the value: calls the guards of phase
-** "after".  `seq` is the result of `mw_write_begin`.  Must not be called when
-** the write failed. */
+** "after".  `seq` is the result of `mw_write_begin`. */
 MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                          uint64_t seq);
 
@@ -578,8 +555,9 @@ MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 /* Makes `guard` the guard of a result, which is computed from the objects that
 ** the guard watches from now on, with MW_FLAG and without MW_ONCE.  The guard
 ** is invalid until the host has computed the result.  It is told of a write
-** when the value is stored, because the result is right until then; within a
-** batch at once, also with MW_SKIP; and when `mw_object_unwatch` ends a watch of the guard.  MW_NOMEM, MW_STALE. */
+** when the value is stored, for the result is right until then; within a batch
+** at once, also with MW_SKIP; and when `mw_object_unwatch` ends a watch of the
+** guard.  MW_NOMEM, MW_STALE. */
 MW_API int mw_guard_open(mw_engine *e, mw_handle guard);
 
 /* Returns whether `mw_object_unwatch` has ended a watch of the guard of a
@@ -613,9 +591,8 @@ MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 ** stores, and unlinks what the field had when it has stored.
 **
 ** If linking the objects below a new child fails for want of memory, the host
-** unlinks the child and calls `mw_tree_resolve`.  Otherwise the child would
-** count as moved when the host links the child again, and the fields that are
-** missing would stay missing.
+** unlinks the child and calls `mw_tree_resolve`, so that it is new the next
+** time.
 **
 ** The keys are for paths.  The engine remembers the one with which a child was
 ** linked last; when the field of that key has stopped holding the child, and
@@ -698,8 +675,8 @@ MW_API int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach);
 ** when `obj` is no silent root. */
 MW_API int mw_root_end_silent(mw_engine *e, mw_handle obj);
 
-/* Returns whether `obj` is in the tree: a root, or below a root.  An object
-** that has lost its last path stays in the tree until `mw_tree_released`. */
+/* Returns whether `obj` is in the tree: a root, or below one; what has lost its
+** last path, until `mw_tree_released`. */
 MW_API int mw_tree_has(const mw_engine *e, mw_handle obj);
 
 /* Returns whether `obj` is below another root, or is a silent root. */
@@ -737,35 +714,28 @@ MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key,
 ** another object.  A root stays a root. */
 MW_API void mw_tree_expel(mw_engine *e, mw_handle obj);
 
-/*
-** Returns an object that has left the tree, each object once; MW_NONE when
-** there is none.  The host need not report the writes of such an object any
-** more.  An object that is unlinked, and linked elsewhere before the next call,
-** has moved with all objects below, at the price of two links.
-*/
+/* Returns an object that has left the tree, whose writes the host need not
+** report any more, each object once; MW_NONE when there is none.  What is
+** unlinked, and linked elsewhere before the next call, has moved. */
 MW_API mw_handle mw_tree_released(mw_engine *e);
 
-/* Finds paths to unlinked objects now: objects without a path are released, and
-** are new when the host links them again.  Needs no memory. */
+/* Releases unlinked objects without a path now: they are new when the host
+** links them again.  Needs no memory. */
 MW_API void mw_tree_resolve(mw_engine *e);
 
 /* Returns whether `mw_tree_released` may find an object.  Costs two
 ** comparisons. */
 MW_API int mw_tree_has_orphans(const mw_engine *e);
 
-/*
-** Finds the path from `root` down to `obj`: stores at most `n` keys in `keys`,
-** the key that leads to `obj` first, the root's own key last.  Returns the
-** number of keys of the whole path, which may be greater than `n`.  Returns 0
-** if `obj` is not below the root, or is the root.  The path is a shortest
-** one.  The keys are copies; the host keeps the strings of the keys alive.
-*/
+/* Finds a shortest path from `root` down to `obj`: stores at most `n` keys in
+** `keys`, the key that leads to `obj` first, the root's own key last.  Returns
+** the number of keys of the whole path; 0 if `obj` is not below the root, or is
+** the root.  The host keeps the strings of the keys alive. */
 MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                              mw_value *keys, uint32_t n);
 
-/* The same, within the call of a guard with MW_DEEP, for the change that the
-** guard gets: knows where the object is below the root, however many roots are
-** above the object. */
+/* The same, within the call of a guard with MW_DEEP, at once however many roots
+** are above the object. */
 MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
                                mw_handle root, mw_handle obj, mw_value *keys,
                                uint32_t n);
@@ -831,10 +801,9 @@ MW_API int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age);
 **     mw_owner_forget(e, owner, ...)            and ends the owner
 **
 ** While an owner or a reader is open, the host appends all writes to what is
-** watched or tracked: with their owner, or with owner 0 for a write that nobody
-** may take back.  Owners end in any order.  An owner that takes its writes back
-** leaves each field as if these writes had never been made.
-** ======================================================= */
+** watched or tracked, with their owner or 0.  Owners end in any order.  An
+** owner that takes its writes back leaves each field as if they had not been
+** made. ======================================================= */
 
 /* The places of the values in an entry: the key, the old and the new value. */
 enum { MW_KEY = 0, MW_OLD, MW_NOW, MW_PARTS };
@@ -866,19 +835,17 @@ MW_API uint32_t mw_cause_now(mw_engine *e);
 /* Returns the number of an entry of an owner as a cause. */
 MW_API uint32_t mw_entry_number(const mw_entry *entry);
 
-/* Begins an owner.  The writes that `parent` gets when the owner commits are
-** final if there is no parent; when a parent ends, its own parent takes its
-** place.  `below` is the newest open owner of the same thread of the host, or
-** 0; it is the parent then, and gets no entries while the new owner is open.
-** Returns 0 if there is no memory. */
+/* Begins an owner.  When it commits, `parent` gets its writes; without a parent
+** they are final.  When a parent ends, its own parent takes its place.  `below`
+** is the newest open owner of the same thread of the host, or 0; it is the
+** parent then, and gets no entries meanwhile.  Returns 0 without memory. */
 MW_API mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below);
 
 /* Returns the parent, or 0. */
 MW_API mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner);
 
 /* Returns the entries of the owner in the order of the program, and in `*n` how
-** many there are; NULL if there are none.  The pointer is valid until an owner
-** gets or loses entries. */
+** many (NULL: none); valid until an owner gets or loses entries. */
 MW_API const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
                                         size_t *n);
 
@@ -954,9 +921,8 @@ enum mw_reader_flag {
 
 /* Opens a reader of what is delivered from now on.  A reader that has
 ** `capacity` entries to read (1 or more) misses the oldest ones when more are
-** delivered; other readers do not notice.  Memory for entries is allocated when
-** they come, some 60 bytes each; where there is none, readers miss entries.
-** Returns 0 if there is no memory. */
+** delivered; other readers do not notice.  Where there is no memory for an
+** entry, some 60 bytes, readers miss it.  Returns 0 without memory. */
 MW_API mw_reader mw_reader_open(mw_engine *e, uint32_t capacity, int flags);
 
 /* Closes a reader, and forgets the entries that only this reader has not
@@ -984,7 +950,8 @@ MW_API uint64_t mw_delivery_first(const mw_engine *e);
 MW_API int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry);
 
 /* Returns the number, among delivered entries, of the one whose number as a
-** cause is `cause`; 0 if there is none that is kept.  Looks near `seq` first. */
+** cause is `cause`; 0 if there is none that is kept.  Looks near `seq` first.
+** */
 MW_API uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause,
                                uint64_t seq);
 
@@ -1006,11 +973,9 @@ MW_API uint64_t mw_delivery_find(const mw_engine *e, uint64_t before,
 ** Tracked objects
 ** ======================================================= */
 
-/* Tracks `obj`: the host appends writes to `obj` to the journal, even if no
-** watch is for the writes.  With `below`, `obj` becomes a silent root as well,
-** `*reach` is its reach, and the host links the objects below (see
-** `mw_root_begin_silent`); without `below`, `*reach` is untouched.  MW_NEW: the
-** host links the fields of `obj`.  MW_NOMEM, MW_STALE. */
+/* Tracks `obj`: the host appends writes to `obj` to the journal, even if nobody
+** watches.  With `below`, `obj` becomes a silent root as well, and the results
+** are those of `mw_root_begin_silent`.  MW_NOMEM, MW_STALE. */
 MW_API int mw_object_track(mw_engine *e, mw_handle obj, int below,
                            mw_reach *reach);
 
@@ -1028,11 +993,6 @@ MW_API int mw_object_is_tracked(const mw_engine *e, mw_handle obj);
 **
 ** In a hierarchy each thread has a stack of the objects that the thread
 ** executes, each under a name.
-**
-**     mw_hierarchy_enter(e, scopes, thread, player, name)
-**         mw_hierarchy_enter(e, scopes, thread, sword, another_name)
-**         mw_hierarchy_leave(e, scopes, thread, sword)
-**     mw_hierarchy_leave(e, scopes, thread, player)
 **
 ** A thread is the handle of an object; the stack goes when the host forgets the
 ** thread.  A host with only one thread can pass MW_NONE.  Names are numbers of
@@ -1098,10 +1058,9 @@ MW_API const mw_frame *mw_hierarchy_stack(const mw_engine *e,
 **     mw_trace_stop(e, t)
 **     mw_trace_write(e, t, MW_CHROME, "thread", sink, ud)
 **
-** A trace is a ring of events of a fixed size: a full trace loses its oldest
-** events.  One trace runs at a time.  While no trace runs, a function that adds
-** an event costs a branch.
-** ======================================================= */
+** A trace is a ring of events: a full trace loses its oldest events.  One trace
+** runs at a time.  While none runs, a function that adds an event costs a
+** branch. ======================================================= */
 
 /* A trace.  Opaque; open until `mw_trace_close` or `mw_engine_close`. */
 typedef struct mw_trace mw_trace;
@@ -1139,13 +1098,12 @@ MW_API void mw_trace_clear(mw_engine *e, mw_trace *t);
 
 /*
 ** Returns the number of a name (`len` bytes, any bytes; copied) in a category,
-** which is a name too, or 0.  Returns 0 when no trace runs, when there is no
-** memory, and when the category is no name of the running trace; events with
-** the name 0 are lost.
+** which is a name too, or 0.  Returns 0 when no trace runs or knows the
+** category, and without memory; events with the name 0 are lost.
 **
 ** A trace forgets a name that no event in the ring has and for which nobody has
-** asked since its oldest event, when as many new names have come as the ring has
-** places.  The number of a forgotten name, or of another trace, is no name.
+** asked since its oldest event, when as many new names have come as the ring
+** has places.  The number of a forgotten name, or of another trace, is no name.
 */
 MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                              mw_name category);
@@ -1154,9 +1112,8 @@ MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 MW_API int mw_trace_has_name(const mw_engine *e, mw_name name);
 
 /* Adds the begin of a span in a thread.  Returns an id for `mw_trace_end`; 0
-** when the event was lost.  `args`, if not NULL, is the text of a JSON object,
-** `len` bytes; the text is copied without a check.  If there is no memory, the
-** event says so. */
+** when the event was lost.  `args`, if not NULL, is the text of a JSON object
+** of `len` bytes, which is copied without a check. */
 MW_API uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                                const char *args, size_t len);
 
@@ -1204,15 +1161,13 @@ typedef struct mw_trace_details {
 MW_API int mw_trace_has_object(const mw_engine *e, mw_handle obj);
 
 /* Adds a change of an object, and returns an id for `mw_trace_heard`; 0 when
-** the event was lost.  The key is nil, a boolean, a number or a string.  All
-** texts are copied.  A key of more than 1,024 bytes and a value of more than
-** 256 are cut, and say how long they were. */
+** the event was lost.  The key is nil, a boolean, a number or a string.  A key
+** of more than 1,024 bytes and a value of more than 256 are cut. */
 MW_API uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
                                 const mw_trace_details *details);
 
 /* Says that `guards` more guards were called for a change.  The context, the
-** text of a JSON array, is kept if the change has none.  Does nothing if the
-** event was lost. */
+** text of a JSON array, is kept if the change has none. */
 MW_API void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
                            const char *context, size_t len);
 
@@ -1240,11 +1195,11 @@ enum mw_format {
   MW_SPEEDSCOPE /* the profiles of speedscope.app */
 };
 
-/* Writes a trace, which may be running, as JSON.  In each thread the spans are
-** properly nested, and times do not go back: ends whose begin was lost are left
-** out, and spans that have not ended end when the trace was stopped, or now.
-** Thread 1 is called "main", each other thread `thread` and its number.
-** MW_NOMEM, MW_REFUSED. */
+/* Writes a trace, which may be running, as JSON.  In each thread spans are
+** nested, and times do not go back: ends whose begin was lost are left out, and
+** spans that have not ended end when the trace was stopped, or now.  Thread 1
+** is called "main", each other `thread` and its number.  MW_NOMEM, MW_REFUSED.
+** */
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,
                           mw_sink sink, void *ud);
@@ -1256,8 +1211,7 @@ MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
 **
 ** Compiled with MW_CHECKS defined, the library checks its callers (a clock that
 ** nobody opened, a callback that calls a forbidden function) and, on the way,
-** its own invariants.  The checks cost little, and nothing at all without
-** MW_CHECKS.
+** its own invariants.
 ** ======================================================= */
 
 #ifdef MW_CHECKS
@@ -1271,15 +1225,12 @@ MW_API void mw_check_failed(int misuse, const char *condition, const char *file,
 #endif
 
 /* Checks all invariants of the engine; may take seconds, and some memory during
-** the call (without memory, the paths are not checked).  A guard may call this
-** function.  MW_BROKEN: `mw_dump` shows the invariant that does not hold.
-** Without MW_CHECKS the result is always MW_OK. */
+** the call (else paths are not checked).  A guard may call it.  MW_BROKEN:
+** `mw_dump` shows what does not hold.  Without MW_CHECKS, always MW_OK. */
 MW_API int mw_verify(mw_engine *e);
 
-/* Writes a text that shows the engine: objects with their watches, their roots
-** and the path from each root, the journal, clocks, hierarchies, traces.  The
-** text is for people, and may change with each version.  Needs no memory.
-** MW_REFUSED. */
+/* Writes a text that shows the engine to people, and may change with each
+** version.  Needs no memory.  MW_REFUSED. */
 MW_API int mw_dump(const mw_engine *e, mw_sink write, void *ud);
 
 /* }====================================================== */
