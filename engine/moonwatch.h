@@ -949,9 +949,8 @@ MW_API uint64_t mw_delivery_first(const mw_engine *e);
 /* Copies the entry with a number.  MW_STALE: the entry is not kept. */
 MW_API int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry);
 
-/* Returns the number, among delivered entries, of the one whose number as a
-** cause is `cause`; 0 if there is none that is kept.  Looks near `seq` first.
-** */
+/* Returns the number, among kept entries, of the one whose number as a cause is
+** `cause`; 0 if there is none.  Looks near `seq` first. */
 MW_API uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause,
                                uint64_t seq);
 
@@ -1196,10 +1195,9 @@ enum mw_format {
 };
 
 /* Writes a trace, which may be running, as JSON.  In each thread spans are
-** nested, and times do not go back: ends whose begin was lost are left out, and
-** spans that have not ended end when the trace was stopped, or now.  Thread 1
-** is called "main", each other `thread` and its number.  MW_NOMEM, MW_REFUSED.
-** */
+** nested: ends whose begin was lost are left out, and spans that have not ended
+** end when the trace was stopped, or now.  Thread 1 is called "main", each other
+** `thread` and its number.  MW_NOMEM, MW_REFUSED. */
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,
                           mw_sink sink, void *ud);

@@ -7,16 +7,16 @@
 
 return {
   rooms = {
-    { "moonwatch.h", 1200, 1326, "engine/moonwatch.h" },
-    { "base", 1000, 1238, "engine/engine%.", "engine/pool%.",
+    { "moonwatch.h", 1200, 1240, "engine/moonwatch.h" },
+    { "base", 1000, 1208, "engine/engine%.", "engine/pool%.",
       "engine/table%.", "engine/identity%.", "engine/clock%." },
     { "watch", 1150, 1323, "engine/watch%." },
     { "graph", 1300, 2478, "engine/tree%.", "engine/outline%.",
       "engine/age%." },
-    { "journal, reader", 1500, 1734, "engine/journal%.", "engine/reader%." },
-    { "names, trace, json", 1900, 2037, "engine/hierarchy%.", "engine/trace%.",
+    { "journal, reader", 1500, 1725, "engine/journal%.", "engine/reader%." },
+    { "names, trace, json", 1900, 1900, "engine/hierarchy%.", "engine/trace%.",
       "engine/trace_file%.", "engine/json%." },
-    { "check, dump", 800, 1249, "engine/check%.", "engine/dump%." },
+    { "check, dump", 800, 1026, "engine/check%.", "engine/dump%." },
     { "bind/base: host", 300, 300, "bind/base/host%." },
     { "bind/base: later, state", 700, 851, "bind/base/later%.",
       "bind/base/state%." },
