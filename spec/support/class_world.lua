@@ -818,8 +818,10 @@ function class_world.real()
     return setmetatable(clone, rawequal(mt, object) and clone or mt)
   end
 
-  -- The log is replayed at once, on a clone.
+  -- The log is replayed at once, on a clone.  Lua lets nobody see that a field
+  -- that was put in raw is deleted: the log begins when none is left.
   function its.record(world, object)
+    mw.sync(object)
     local clone = clone_of(world, object)
     local function replay(_, key, _, new, kind)
       if kind == "raw" then
