@@ -10,6 +10,7 @@
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
+local same = require "moonwatch.same"
 local private = require("moonwatch.core").private
 
 local Metrics, state_of, new = check.class("metrics", "metrics:set")
@@ -130,21 +131,15 @@ end
 
 -- Returns the value of a metric that only one method may make; nil if there is
 -- none.
-local function of_kind(self, name, metric, kind)
+local function of_kind(self, level, name, metric, kind)
   local former = self.kinds[metric]
   if former and former ~= kind then
-    misuse(3, name, "'%s' is a %s, not a %s", metric, former, kind)
+    misuse(level, name, "'%s' is a %s, not a %s", metric, former, kind)
   end
   return self.values[metric]
 end
 
 local function is_key(value) return value ~= nil and value == value end
-
-local function check_unset(self, name, metric, overwrite)
-  if self.kinds[metric] and not overwrite then
-    misuse(3, name, "'%s' is set already", metric)
-  end
-end
 
 -- Raises unless the method `name`, whose argument `n` has the values, can set
 -- them.
@@ -192,8 +187,7 @@ end
 function Metrics:set(metric, value, overwrite)
   self = open(self, "set", metric)
   check.that(value ~= nil, 2, "set", "value expected, got nil")
-  check_unset(self, "set", metric, overwrite)
-  check_schema(self, 2, "set", metric, nil, value)
+  check_values(self, "set", 1, { [metric] = value }, overwrite)
   assign(self, metric, "value", value)
 end
 
@@ -205,52 +199,41 @@ function Metrics:update(values, overwrite)
   put_all(self, values)
 end
 
+-- Puts a field into a metric that is a table of some kind.
+local function put(self, name, metric, kind, key, value)
+  check_schema(self, 3, name, metric, kind)
+  local its = of_kind(self, 4, name, metric, kind)
+  if its then its[key] = value
+  else assign(self, metric, kind, { [key] = value }) end
+end
+
 --- Sets a field of a metric that is a table.
 function Metrics:set_key(metric, key, value)
   self = open(self, "set_key", metric)
   check.argument(is_key(key), 2, "set_key", "key", key)
-  check_schema(self, 2, "set_key", metric, "table")
-  local its = of_kind(self, "set_key", metric, "table")
-  if its then its[key] = value
-  else assign(self, metric, "table", { [key] = value }) end
+  put(self, "set_key", metric, "table", key, value)
 end
 
 --- Adds a member to a metric that is a set: { [member] = true }.
 function Metrics:add_to_set(metric, member)
   self = open(self, "add_to_set", metric)
   check.argument(is_key(member), 2, "add_to_set", "key", member)
-  check_schema(self, 2, "add_to_set", metric, "set")
-  local its = of_kind(self, "add_to_set", metric, "set")
-  if its then its[member] = true
-  else assign(self, metric, "set", { [member] = true }) end
+  put(self, "add_to_set", metric, "set", member, true)
 end
 
-local function same(a, b)
-  return rawequal(a, b) or a ~= a and b ~= b
-end
-
--- Tells whether the list has room for the pair.  Removes the key from the list
--- if the key is there with a smaller value.
-local function withdraw(list, key, value)
-  for i, entry in ipairs(list) do
-    if same(entry.key, key) then
-      if entry.value >= value then return false end
+-- Puts an entry into a sorted list of `n`, unless its key is there with a value
+-- that is as large.
+local function keep_top(list, entry, n)
+  for i, its in ipairs(list) do
+    if same(its.key, entry.key) then
+      if its.value >= entry.value then return end
       table.remove(list, i)
-      return true
+      break
     end
   end
-  return true
-end
-
-local function insert_sorted(list, entry)
   local at = #list + 1
   while at > 1 and list[at - 1].value < entry.value do at = at - 1 end
   table.insert(list, at, entry)
-end
-
-local function keep_top(list, entry, n)
-  if not withdraw(list, entry.key, entry.value) then return end
-  insert_sorted(list, entry)
   for i = #list, n + 1, -1 do list[i] = nil end
 end
 
@@ -264,7 +247,7 @@ function Metrics:top_n(metric, key, value, n)
   check.argument(math.type(n) == "integer" and n > 0, 4, "top_n",
     "positive integer", n)
   check_schema(self, 2, "top_n", metric, "list")
-  local list = of_kind(self, "top_n", metric, "list")
+  local list = of_kind(self, 3, "top_n", metric, "list")
   local entry = { key = key, value = value }
   if not list then return assign(self, metric, "list", { entry }) end
   keep_top(list, entry, n)

@@ -53,9 +53,9 @@ private.timer(times.closed)
 -- Telling
 -- =======================================================
 
-local function names()
+local function names(t)
   local list = {}
-  for name in pairs(state.names) do list[#list + 1] = name end
+  for name in pairs(t) do list[#list + 1] = name end
   table.sort(list)
   return list
 end
@@ -88,40 +88,44 @@ function formats.table(aggregate)
   return result
 end
 
-local function fixed(x) return ("%.9f"):format(x) end
+local function fixed(ns) return ("%.9f"):format(seconds(ns)) end
 
-local function field(text)
-  if not text:find '[",\r\n]' then return text end
-  return '"' .. text:gsub('"', '""') .. '"'
-end
-
-function formats.csv(aggregate)
-  local lines = { aggregate and "name,count,sum,min,max" or "name,seconds" }
-  for _, name in ipairs(names()) do
+-- Returns the rows of a report: its head, and the durations or what they are
+-- together, sorted by name.
+local function rows(aggregate)
+  local list = { aggregate and { "name", "count", "sum", "min", "max" } or
+    { "name", "seconds" } }
+  for _, name in ipairs(names(state.names)) do
     local its = state.names[name]
     if aggregate then
-      local a = aggregated(its)
-      lines[#lines + 1] = table.concat({ field(name), a.count, fixed(a.sum),
-        fixed(a.min), fixed(a.max) }, ",")
+      list[#list + 1] = { name, its.count, fixed(its.sum), fixed(its.min),
+        fixed(its.max) }
     else
-      for _, duration in ipairs(durations(its)) do
-        lines[#lines + 1] = field(name) .. "," .. fixed(duration)
+      for i = math.max(its.count - KEPT, 0), its.count - 1 do
+        list[#list + 1] = { name, fixed(its[i % KEPT + 1]) }
       end
     end
   end
-  return table.concat(lines, "\n") .. "\n"
+  return list
 end
 
--- Returns the name as one line of text.
-local function plain(name) return (name:gsub("%c", "?")) end
+function formats.csv(aggregate)
+  local list = rows(aggregate)
+  for i, row in ipairs(list) do
+    if row[1]:find '[",\r\n]' then
+      row[1] = '"' .. row[1]:gsub('"', '""') .. '"'
+    end
+    list[i] = table.concat(row, ",") .. "\n"
+  end
+  return table.concat(list)
+end
 
-local WIDTH = 100 -- of text
-local NAME = 40
+local NAME = 40 -- characters of text
 
 -- Returns the name as a column of text: the begin and the end of a long one.
 -- Counts characters, or bytes if the name is not UTF-8.
 local function column(name)
-  name = plain(name)
+  name = name:gsub("%c", "?")
   local offset, n = utf8.offset, utf8.len(name)
   if not n then
     n, offset = #name, function(_, i) return i > 0 and i or #name + 1 + i end
@@ -134,40 +138,17 @@ local function column(name)
   return name .. (" "):rep(NAME - n)
 end
 
-local LINE = "%s %9s %14s %14s %14s"
-
--- Adds lines with the durations of a name, in each as many as there is room
--- for.
-local function list_durations(lines, name, its)
-  local line, width = column(name), NAME
-  for _, duration in ipairs(durations(its)) do
-    local text = (" %14s"):format(fixed(duration))
-    if width + #text > WIDTH then
-      lines[#lines + 1] = line
-      line, width = (" "):rep(NAME), NAME
-    end
-    line, width = line .. text, width + #text
+-- Returns rows as text.
+local function text_of(list)
+  for i, row in ipairs(list) do
+    local line = column(row[1])
+    for k = 2, #row do line = line .. (" %14s"):format(row[k]) end
+    list[i] = line .. "\n"
   end
-  lines[#lines + 1] = line
+  return table.concat(list)
 end
 
-function formats.text(aggregate)
-  local lines = { column "name" .. (" %14s"):format "seconds" }
-  if aggregate then
-    lines[1] = LINE:format(column "name", "count", "sum", "min", "max")
-  end
-  for _, name in ipairs(names()) do
-    local its = state.names[name]
-    if aggregate then
-      local a = aggregated(its)
-      lines[#lines + 1] = LINE:format(column(name), a.count, fixed(a.sum),
-        fixed(a.min), fixed(a.max))
-    else
-      list_durations(lines, name, its)
-    end
-  end
-  return table.concat(lines, "\n") .. "\n"
-end
+function formats.text(aggregate) return text_of(rows(aggregate)) end
 
 --- Returns the durations of scopes by name, in seconds: as "text" (the
 -- default), "csv" or a "table".  These are the last 1,024 of each name; if
@@ -178,8 +159,7 @@ function times.times(format, aggregate)
     "'text', 'csv' or 'table' expected")
   check.argument(aggregate == nil or type(aggregate) == "boolean", 2, "times",
     "boolean", aggregate)
-  local write = formats[format or "text"]
-  return (write(aggregate))
+  return formats[format or "text"](aggregate)
 end
 
 --- Returns the seconds of the scopes with a column by name, their `total`, and
@@ -195,29 +175,20 @@ end
 
 --- Returns the seconds of the scopes with a column as text.
 function times.spent_text()
-  local lines, list = {}, {}
-  for name in pairs(state.spent) do list[#list + 1] = name end
-  table.sort(list)
-  for i, name in ipairs(list) do
-    lines[i] = ("%s %14s\n"):format(column(name),
-      fixed(seconds(state.spent[name])))
+  local list = {}
+  for i, name in ipairs(names(state.spent)) do
+    list[i] = { name, fixed(state.spent[name]) }
   end
-  lines[#lines + 1] = ("%s %14s\n"):format(column "total",
-    fixed(seconds(state.total)))
-  lines[#lines + 1] = ("%s %14s\n"):format(column "wall",
-    fixed(seconds(private.wall())))
-  return table.concat(lines)
-end
-
-local function reset()
-  state.names, state.spent, state.total = {}, {}, 0
-  private.wall(true)
+  list[#list + 1] = { "total", fixed(state.total) }
+  list[#list + 1] = { "wall", fixed(private.wall()) }
+  return text_of(list)
 end
 
 --- Forgets all durations and all times spent.
 function times.reset_times(...)
   check.nothing("reset_times", ...)
-  reset()
+  state.names, state.spent, state.total = {}, {}, 0
+  private.wall(true)
 end
 
 -- }======================================================

@@ -269,17 +269,6 @@ local function test_game(browser, path)
   click "#writes .row:not(.head)"
   check("a click leads to the timeline", value "view.here.mark" ~= nil and
     has("details", "hp: 100"))
-  check("it says what the object held", has("details", "held at ") and
-    has("details", "hp = 99"))
-  local held = text "details"
-  browser:eval "look(0, whole()); draw()"
-  browser:move(900, 150)
-  check("and what it held at the mouse", has("details", "held at ") and
-    text "details" ~= held)
-  browser:eval "tellHeld(whole())"
-  check("at the end", has("details", "hp = 70"))
-  browser:eval "tellHeld(0)"
-  check("and at the begin", has("details", "hp = 100"))
   check("a text is another key than the number that it reads as",
     value "showKey('1')" == '"1"' and value "showKey(1)" == "1" and
     value "showKey('hp')" == "hp")

@@ -17,7 +17,7 @@ local SCRIPT = table.concat(parts)
 local STYLE_HASH =
   "V1Z/Poy+P2byz20oCbQdWorYwPOYu/mRpoYnCiBoe0I="
 local SCRIPT_HASH =
-  "gtPIZ4KAQF9xUvqo0u1jJJbSsV9Zf+uyUR0lAYNfCQ4="
+  "LW7eX01qX4xqT8asCp4AsgiCxNzEQkLfKOLsMeB7y1M="
 
 local HEAD = [[
 <!DOCTYPE html>
@@ -91,8 +91,6 @@ back and forth
 the tables show what is in the range
 <tr><td>click<td>on a scope or a write: details, and its row; on a row: its
 place on the timeline
-<tr><td>mouse on the timeline<td>while a write is chosen: what its object held
-then, as far as the writes in the trace tell
 <tr><td>double click<td>on a scope: all of it; beside: the whole trace
 </table>
 </div>

@@ -275,7 +275,6 @@ canvas.addEventListener("pointermove", e => {
   const its = drag && drag.moved ? null : find(e.offsetX, e.offsetY);
   if (its) showTip(e, textOf(its));
   else hideTip();
-  if (view.here && view.here.held) tellHeld(round(timeAt(e.offsetX)));
 });
 ruler.addEventListener("pointermove", e => showTip(e,
   moment(round(timeAt(e.offsetX))) + "\nDrag to select a range."));

@@ -140,43 +140,6 @@ function mark(thread, e, name) {
 }
 
 const said = m => model.said[m];
-const FIELDS = new Set(["insert", "update", "delete", "raw", "rollback",
-  "apply"]);
-
-function isWrite(m) {
-  return Boolean(said(m)) && "object" in said(m);
-}
-
-// What an object held, as far as its writes tell: the writes up to a time are
-// made, those after it are taken back.
-class Held {
-  constructor(object) {
-    this.writes = model.writes.filter(m => said(m).object === object &&
-      FIELDS.has(model.names[model.kind[m]]));
-    this.fields = new Map();
-    this.made = 0;
-    for (const m of this.writes) {
-      const key = showKey(said(m).key);
-      if (!this.fields.has(key)) this.fields.set(key, said(m).old);
-    }
-  }
-
-  at(time) {
-    const its = this.writes, put = (m, value) =>
-      this.fields.set(showKey(said(m).key), value);
-    while (this.made < its.length && model.time[its[this.made]] <= time) {
-      put(its[this.made], said(its[this.made]).new);
-      this.made++;
-    }
-    while (this.made > 0 && model.time[its[this.made - 1]] > time) {
-      this.made--;
-      put(its[this.made], said(its[this.made]).old);
-    }
-    const held = [...this.fields].filter(([, value]) => value !== undefined)
-      .map(([key, value]) => key + " = " + show(value));
-    return "held at " + moment(time) + ": " + (held.join(", ") || "nothing");
-  }
-}
 
 function count(e) {
   let value = e.args ? e.args.value : 0, counter = model.counters.get(e.name);
@@ -303,26 +266,12 @@ function makeTracks() {
     track.rows = makeRows(track);
     track.title = track.counter ? track.counter.name : title(track.threads);
     track.marks = [].concat(...track.threads.map(thread => thread.marks));
-    if (track.counter) makeLevels(track.counter);
+    if (track.counter) bound(track.counter);
   }
 }
 
-// Level k of a counter has the least and the greatest of each 2^k values.
-function makeLevels(counter) {
-  let low = Float64Array.from(counter.values), high = low;
-  counter.levels = [{ low, high }];
-  while (low.length > 1) {
-    const n = Math.ceil(low.length / 2);
-    const nextLow = new Float64Array(n), nextHigh = new Float64Array(n);
-    for (let i = 0; i < n; i++) {
-      const j = Math.min(2 * i + 1, low.length - 1);
-      nextLow[i] = Math.min(low[2 * i], low[j]);
-      nextHigh[i] = Math.max(high[2 * i], high[j]);
-    }
-    low = nextLow;
-    high = nextHigh;
-    counter.levels.push({ low, high });
-  }
+// The least and the greatest of all values, and 0.
+function bound(counter) {
   const finite = counter.values.filter(Number.isFinite);
   counter.least = finite.reduce((a, b) => Math.min(a, b), 0);
   counter.most = finite.reduce((a, b) => Math.max(a, b), 0);
@@ -331,16 +280,9 @@ function makeLevels(counter) {
 // The least and the greatest of the values from number i up to, not with, j.
 function range(counter, i, j) {
   let low = Infinity, high = -Infinity;
-  for (let k = 0; i < j; k++, i >>= 1, j >>= 1) {
-    const level = counter.levels[k];
-    if (i & 1) {
-      low = Math.min(low, level.low[i]);
-      high = Math.max(high, level.high[i++]);
-    }
-    if (j & 1) {
-      low = Math.min(low, level.low[--j]);
-      high = Math.max(high, level.high[j]);
-    }
+  for (; i < j; i++) {
+    low = Math.min(low, counter.values[i]);
+    high = Math.max(high, counter.values[i]);
   }
   return [low, high];
 }

@@ -305,15 +305,9 @@ function showSpan(s) {
 function showMark(m) {
   const track = model.place[m].track;
   view.here = { mark: m, from: model.time[m], to: model.time[m],
-    y: track.y + 1, held: isWrite(m) ? new Held(said(m).object) : null };
+    y: track.y + 1 };
   reveal(track, track.y, model.time[m], model.time[m]);
-  tellHeld(model.time[m]);
-}
-
-// Says what the object of the chosen write held at a time.
-function tellHeld(time) {
-  const here = view.here;
-  tell(markText(here.mark) + (here.held ? "\n" + here.held.at(time) : ""));
+  tell(markText(m));
 }
 
 function tell(text) {
