@@ -305,7 +305,7 @@ describe("mw.hierarchy", function()
       return nil
     end }
     h:enter(obj)
-    assert.same({ 1, 2, 1.5, 10, "a", "z", true }, order)
+    assert.same({ 1, 2, true, 1.5, 10, "a", "z" }, order)
     assert.equal("table[1.5]", h:name_of(obj[1.5]))
     h:leave(obj)
   end)

@@ -493,18 +493,21 @@ local function all(its)
   return list
 end
 
---- Returns the live object of a name, or nil.  The way that the name tells is
--- tried first; an object that has been taken away from there is searched for.
+--- Returns the live object of a name, or nil; of several, one that is where the
+-- name says.
 function Hierarchy:object(name)
-  local its = its_own(self, "object")
-  if type(name) ~= "string" then return nil end
-  local found = naming.object(its, name, function(obj)
-    return name_of(its, obj)
-  end)
-  if found ~= nil then return found end
-  for _, obj in ipairs(all(its)) do
-    if name_of(its, obj) == name then return obj end
+  local its, found = its_own(self, "object"), nil
+  if type(name) ~= "string" or its.by_name[name] ~= nil then
+    return its.by_name[name]
   end
+  for _, obj in ipairs(all(its)) do
+    if name_of(its, obj) == name then
+      local place = its.sites[obj].place
+      if not place or places.is_there(its, place, obj) then return obj end
+      found = obj
+    end
+  end
+  return found
 end
 
 --- Returns the names of all live objects, sorted.

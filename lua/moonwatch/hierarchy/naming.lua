@@ -15,6 +15,7 @@
 local named = require "moonwatch.policy.named"
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
+local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 
 local contents, metatable = core.private.raw, core.private.metatable
@@ -24,61 +25,50 @@ local naming = {}
 local SHORT = 200 -- a text that is kept
 
 -- {======================================================
--- Keys
+-- Fields
 -- =======================================================
 
-local RANK = { number = 1, string = 2, boolean = 3 }
-
---- May a key stand in a name?
-function naming.is_key(key) return RANK[type(key)] ~= nil end
-
---- The order of keys: numbers, strings, booleans.
-function naming.precedes(a, b)
-  local of_a, of_b = RANK[type(a)], RANK[type(b)]
-  if of_a ~= of_b then return of_a < of_b end
-  if of_a == 3 then return not a and b end
-  return a < b
+local function may_be_child(value)
+  return type(value) == "table" or type(value) == "userdata"
 end
 
---- Returns the sorted keys of a table outside of its sequence of `n`.
-function naming.other_keys(t, n)
-  local keys = {}
-  for key in next, t do
-    local in_sequence = math.type(key) == "integer" and key > 0 and key <= n
-    if RANK[type(key)] and not in_sequence then keys[#keys + 1] = key end
+--- Returns the fields of a table that may lead to children, in order: the
+-- sequence, then the others; of a table that an earlier walk has looked
+-- through, what the sequence has behind the length from then, `known`.  The keys
+-- and values are in one array; the length comes second.
+function naming.fields(t, known)
+  local held, list, n = contents(t), {}, known or 0
+  local function add(key, value)
+    if may_be_child(value) then
+      list[#list + 1], list[#list + 2] = key, value
+    end
   end
-  table.sort(keys, naming.precedes)
-  return keys
-end
-
--- Returns the keys of a table: the sequence, then the other keys, sorted.
-local function keys_of(t)
-  local keys, n = {}, 0
-  while rawget(t, n + 1) ~= nil do
+  while rawget(held, n + 1) ~= nil do
     n = n + 1
-    keys[n] = n
+    add(n, rawget(held, n))
   end
-  local others = naming.other_keys(t, n)
-  return table.move(others, 1, #others, n + 1, keys)
+  if known then return list, n end
+  local others = {}
+  for key, value in next, held do
+    if math.type(key) ~= "integer" or key < 1 or key > n then
+      others[key] = value
+    end
+  end
+  for _, key in ipairs(path.sorted_keys(others)) do add(key, others[key]) end
+  return list, n
 end
 
 --- Returns the children that the program's own function returns, in a table or
--- by an iterator of keys and children: an array of child, key, child, ...
+-- by an iterator of keys and children: an array of key, child, key, ...
 function naming.told(its, obj)
-  local list = {}
-  local function add(key, child)
-    if (type(child) == "table" or type(child) == "userdata") and
-      RANK[type(key)] then
-      list[#list + 1] = child
-      list[#list + 1] = key
-    end
-  end
   local result, state, first = its.children(obj)
-  if type(result) == "function" then
-    for key, child in result, state, first do add(key, child) end
-  elseif type(result) == "table" then
-    local fields = contents(result)
-    for _, key in ipairs(keys_of(fields)) do add(key, rawget(fields, key)) end
+  if type(result) == "table" then return (naming.fields(result)) end
+  local list = {}
+  if type(result) ~= "function" then return list end
+  for key, child in result, state, first do
+    if may_be_child(child) and path.is_key(key) then
+      list[#list + 1], list[#list + 2] = key, child
+    end
   end
   return list
 end
@@ -252,69 +242,6 @@ function naming.name(its, site)
     end
   end
   return site.name
-end
-
--- }======================================================
-
--- {======================================================
--- Objects of names
--- =======================================================
-
-local WORDS = { ["true"] = true, ["false"] = false }
-
-local function unescape(digits_or_char)
-  local code = tonumber(digits_or_char)
-  return code and string.char(code) or digits_or_char
-end
-
--- Returns the key at a place in a name, and the place behind it; nil if there
--- is none.
-local function key_at(name, i)
-  local word, after = name:match("^%.([^.%[]+)()", i)
-  if word then
-    if word:find "^%-?%d+$" then return math.tointeger(word), after end
-    if WORDS[word] ~= nil then return WORDS[word], after end
-    return word, after
-  end
-  local number
-  number, after = name:match("^%[([^%]\"]+)%]()", i)
-  if number then return tonumber(number), after end
-  if name:sub(i, i + 1) ~= '["' then return nil end
-  local j = i + 2
-  while name:sub(j, j) ~= '"' do
-    if j > #name then return nil end
-    j = j + (name:sub(j, j) == "\\" and 2 or 1)
-  end
-  if name:sub(j + 1, j + 1) ~= "]" then return nil end
-  return name:sub(i + 2, j - 1):gsub("\\(%d%d%d)", unescape)
-    :gsub("\\([\\\"])", unescape), j + 2
-end
-
--- Follows the keys in a name from a root on; returns what is there.
-local function follow(value, name, i)
-  while i <= #name do
-    local key
-    if type(value) ~= "table" then return nil end
-    key, i = key_at(name, i)
-    if key == nil then return nil end
-    value = rawget(contents(value), key)
-  end
-  return value
-end
-
---- Returns the live object of a name that is where the name says, or nil.
--- `name_of(obj)` returns the text of an object's name.
-function naming.object(its, name, name_of)
-  local obj = its.by_name[name]
-  if obj ~= nil then return obj end
-  for i = #name, 2, -1 do
-    local char = name:byte(i)
-    if char == 46 or char == 91 then -- a dot, a bracket
-      local root = its.by_name[name:sub(1, i - 1)]
-      local found = root ~= nil and follow(root, name, i)
-      if found and name_of(found) == name then return found end
-    end
-  end
 end
 
 -- }======================================================

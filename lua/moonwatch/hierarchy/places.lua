@@ -21,10 +21,11 @@ local core = require "moonwatch.core"
 local object_class = require "moonwatch.policy.object_class"
 local policy = require "moonwatch.policy"
 local naming = require "moonwatch.hierarchy.naming"
+local path = require "moonwatch.path"
 
 local private = core.private
 local contents, metatable = private.raw, private.metatable
-local class_of = object_class.of
+local class_of, lookup = object_class.of, object_class.lookup
 local rawequal, rawget, type = rawequal, rawget, type
 
 local NEAREST = 24 -- objects that execute and are looked at
@@ -32,9 +33,6 @@ local DEEPEST = 8  -- of these, objects that are scanned as a whole
 local AGAIN = 256  -- fields that are looked at in the others
 local NESTED = 8   -- objects that are looked for in a search for another
 local LISTS = 4
-local LARGE = 64   -- fields below a plain table
-
-local DEPTH = 100 -- of inheritance, at most
 
 local WEAK = { __mode = "k" }
 
@@ -84,10 +82,13 @@ local function value_at(its, place)
   return value
 end
 
-local function is_there(its, place, obj)
+--- Tells whether an object is in a place now.
+function places.is_there(its, place, obj)
   if place.told then return its.objects[place.of] ~= nil end
   return rawequal(value_at(its, place), obj)
 end
+
+local is_there = places.is_there
 
 -- Is a site that of the parent of another, or the parent's parent, and so on?
 local function is_above(site, other)
@@ -128,27 +129,15 @@ end
 -- What is a child?
 -- =======================================================
 
--- Returns what an object has or inherits, without calling a function.
-local function member(obj, key)
-  for _ = 1, DEPTH do
-    local held = fields(obj)
-    local value = held and rawget(held, key)
-    if value ~= nil then return value end
-    local mt = metatable(obj)
-    obj = type(mt) == "table" and rawget(contents(mt), "__index")
-    if type(obj) ~= "table" then return nil end
-  end
-end
-
 -- Is it an object that runs: with one of the policy's methods, or one that is
 -- instrumented?
 local function runs(its, entries, value)
   if type(value) ~= "table" and type(value) ~= "userdata" then return false end
   for i = 1, #entries do
-    if type(member(value, entries[i])) == "function" then return true end
+    if type(lookup(value, entries[i])) == "function" then return true end
   end
   for _, name in ipairs(its.methods) do
-    local method = member(value, name)
+    local method = lookup(value, name)
     if method ~= nil and its.wrappers[method] then return true end
   end
   if not next(its.classes) or metatable(value) == nil then return false end
@@ -168,24 +157,6 @@ end
 -- {======================================================
 -- The walk of the first enter
 -- =======================================================
-
--- Calls visit(key, value) for the fields of a table that may lead to children,
--- in order: the sequence, then the others; of a table that an earlier walk has
--- looked through, what the sequence has behind the length from then.
-local function each_field(t, known, visit)
-  local held, n = contents(t), (known or 0) + 1
-  while true do
-    local value = rawget(held, n)
-    if value == nil then break end
-    visit(n, value)
-    n = n + 1
-  end
-  if known then return n - 1 end
-  for _, key in ipairs(naming.other_keys(held, n - 1)) do
-    visit(key, rawget(held, key))
-  end
-  return n - 1
-end
 
 -- Does a child get its place below this parent?  Else it keeps its own.
 local function may_move(its, site, obj, parent)
@@ -222,63 +193,44 @@ local function meet(walk, obj, place, caller)
   if not site.walked then walk.queue[#walk.queue + 1] = obj end
 end
 
--- Goes through the fields of an object and the plain tables below.
+-- Goes through the fields of an object and the plain tables below.  The stack
+-- has places of tables, keys and values, the next ones last.  What many share is
+-- not looked through again for each of them.
 local function look_through(walk, obj, parent, caller)
-  local its, seen = walk.its, walk.seen
-  local stack, found = { { t = obj } }, {}
-  -- a level of the way down: a table, its fields, and its place
-  local function open(level)
-    local list = {}
-    level.list, level.at = list, 0
-    local length = each_field(level.t, level.known, function(key, value)
-      local kind = type(value)
-      if kind == "table" or kind == "userdata" then
-        list[#list + 1] = key
-        list[#list + 1] = value
-      end
-    end)
-    level.length, level.count = length, #list // 2
+  local its, seen, stack = walk.its, walk.seen, {}
+  local function push(t, up)
+    local list, length = naming.fields(t, its.known[t])
+    for i = #list, 1, -2 do
+      local n = #stack
+      stack[n + 1], stack[n + 2], stack[n + 3] = up or false, list[i - 1],
+        list[i]
+    end
+    if up then its.known[t] = length end
   end
-  open(stack[1])
+  push(obj)
   while #stack > 0 do
-    local level = stack[#stack]
-    local key, value = level.list[level.at + 1], level.list[level.at + 2]
-    level.at = level.at + 2
-    if key == nil then
-      stack[#stack] = nil
-      local above = stack[#stack]
-      if above and (level.has_child or level.count >= LARGE) then
-        found[#found + 1] = level
-        above.count = above.count + 1
-      elseif above then
-        above.count = above.count + level.count
+    local n = #stack
+    local up, key, value = stack[n - 2] or nil, stack[n - 1], stack[n]
+    stack[n], stack[n - 1], stack[n - 2] = nil, nil, nil
+    local is_child = runs(its, walk.entries, value)
+    if (is_child or is_plain(value) and not seen[value]) and
+      not is_class(value, obj) then
+      local place = { of = parent, key = key, up = up }
+      if is_child then
+        meet(walk, value, place, caller)
+      else
+        seen[value] = true
+        push(value, place)
       end
-    elseif runs(its, walk.entries, value) then
-      if not is_class(value, obj) then
-        for i = #stack, 2, -1 do
-          if stack[i].has_child then break end
-          stack[i].has_child = true
-        end
-        meet(walk, value, { of = parent, key = key, up = level.place }, caller)
-      end
-    elseif is_plain(value) and not seen[value] and not is_class(value, obj)
-    then
-      seen[value] = true
-      local below = { t = value, known = its.known[value],
-        place = { of = parent, key = key, up = level.place } }
-      open(below)
-      stack[#stack + 1] = below
     end
   end
-  -- what many share is not looked through again for each of them
-  for _, level in ipairs(found) do its.known[level.t] = level.length end
 end
 
 local function listen(walk, obj, parent, caller)
   local told = naming.told(walk.its, obj)
   for i = 1, #told, 2 do
-    local place = { of = parent, key = told[i + 1], told = true }
-    meet(walk, told[i], place, caller)
+    local place = { of = parent, key = told[i], told = true }
+    meet(walk, told[i + 1], place, caller)
   end
 end
 
@@ -314,8 +266,8 @@ end
 local function scan_told(its, parent, holder, obj)
   local told = naming.told(its, holder)
   for i = 1, #told, 2 do
-    if rawequal(told[i], obj) then
-      return { of = parent, key = told[i + 1], told = true }
+    if rawequal(told[i + 1], obj) then
+      return { of = parent, key = told[i], told = true }
     end
   end
 end
@@ -326,7 +278,7 @@ local function note_others(its, held, of, up)
   for key, value in next, held do
     local kind = type(value)
     local site = (kind == "table" or kind == "userdata") and its.sites[value]
-    if site and naming.is_key(key) and not (site.place and
+    if site and path.is_key(key) and not (site.place and
       site.place.of == of and is_there(its, site.place, value)) then
       local place = { of = of, key = key, up = up }
       if site.place and site.place.of == of and
@@ -354,12 +306,12 @@ local function scan(its, holder, obj, budget)
       budget.left = budget.left - 1
       if budget.left < 0 then break end
       if rawequal(value, obj) then
-        if naming.is_key(key) and (best == nil or naming.precedes(key, best))
+        if path.is_key(key) and (best == nil or path.before(key, best))
         then
           best = key
         end
       elseif type(value) == "table" and not seen[value] and
-        naming.is_key(key) and is_plain(value) then
+        path.is_key(key) and is_plain(value) then
         seen[value] = true
         queue[#queue + 1] = { t = value,
           place = { of = parent, key = key, up = up } }
