@@ -34,8 +34,8 @@ end
 
 --- Returns the fields of a table that may lead to children, in order: the
 -- sequence, then the others; of a table that an earlier walk has looked
--- through, what the sequence has behind the length from then, `known`.  The keys
--- and values are in one array; the length comes second.
+-- through, what the sequence has behind the length from then, `known`.  The
+-- keys and values are in one array; the length comes second.
 function naming.fields(t, known)
   local held, list, n = contents(t), {}, known or 0
   local function add(key, value)

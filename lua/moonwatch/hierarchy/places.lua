@@ -194,8 +194,8 @@ local function meet(walk, obj, place, caller)
 end
 
 -- Goes through the fields of an object and the plain tables below.  The stack
--- has places of tables, keys and values, the next ones last.  What many share is
--- not looked through again for each of them.
+-- has places of tables, keys and values, the next ones last.  What many share
+-- is not looked through again for each of them.
 local function look_through(walk, obj, parent, caller)
   local its, seen, stack = walk.its, walk.seen, {}
   local function push(t, up)
