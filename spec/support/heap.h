@@ -16,7 +16,8 @@ typedef enum heap_mode {
   HEAP_FAIL_ONCE,  /* the nth request from now fails */
   HEAP_FAIL_TWICE, /* the nth and the next: also after a collection */
   HEAP_FAIL_EVER,  /* the nth and all after it fail */
-  HEAP_FAIL_FIRST  /* each request fails the first time it is made */
+  HEAP_FAIL_FIRST, /* each request fails the first time it is made */
+  HEAP_LIMIT       /* requests fail that would make more than n bytes live */
 } heap_mode;
 
 #define HEAP_REFUSED 16
