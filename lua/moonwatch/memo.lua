@@ -119,9 +119,10 @@ local function nodes_below(node, is_wanted)
 end
 
 local function make_valid(node)
-  if guards.has_lost(node.guard) then watch_again(node) end
+  local lost, cause = guards.news(node.guard)
+  if lost then watch_again(node) end
   local memo = memo_of[node]
-  if memo then memo.results, memo.cause = nil, guards.cause(node.guard) end
+  if memo then memo.results, memo.cause = nil, cause end
   node.round = node.round + 1
   set_valid(node.guard, true)
 end

@@ -10,7 +10,7 @@ local private = core.private
 -- Returns the metatables of the intercepted tables of a class.
 local function metatables_of(class)
   local list, known = {}, {}
-  for _, obj in ipairs(private.intercepting()) do
+  for _, obj in ipairs(private.watched(true)) do
     local mt = private.metatable(obj)
     if mt ~= nil and not known[mt] then
       known[mt] = true

@@ -57,7 +57,7 @@ local function new_cells()
   local cells, names = {}, {}
   for n, fn in ipairs(functions) do
     cells[n] = private.cell(fn, 1)
-    names[n] = private.cell_name(cells[n])
+    names[n] = select(3, private.cell_value(cells[n]))
   end
   return functions, cells, names
 end

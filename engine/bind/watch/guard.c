@@ -301,21 +301,6 @@ static int ask(mwb_write *w, mw_handle obj, int object, lua_Integer place,
   return wanted ? LUA_OK : UNWANTED;
 }
 
-/* Calls the deep guard on the top, whose root is below it.  Returns a
-** status. */
-static int call_deep(mwb_write *w, mw_handle root, int results, int flags,
-                     const mw_change *change) {
-  lua_State *L = w->L;
-  written at = {w->s, change, root, w->obj};
-  lua_pushcfunction(L, tell_guard);
-  lua_insert(L, -3);
-  lua_insert(L, -2);
-  push_arguments(w, change->kind);
-  lua_pushvalue(L, OBJECT);
-  lua_pushlightuserdata(L, &at);
-  return call_nested(w, BELOW, results, flags);
-}
-
 /* Calls a guard.  Drops a guard that is called for the last time, or is dead.
 ** Returns a status, DEAD or UNWANTED.  The object may be dead, too: objects
 ** below a dead root may live. */
@@ -323,6 +308,7 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
                       const mw_change *change) {
   lua_State *L = w->L;
   int object = OBJECT, results = (flags & MW_CHECK) ? LUA_MULTRET : 0, n = 5;
+  written at = {w->s, change, obj, w->obj};
   if (flags & MW_DEEP) {
     if (obj == w->obj)
       lua_pushvalue(L, OBJECT);
@@ -346,14 +332,19 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
     mw_guard_set_valid(w->s->engine, mwb_handle_of(L, w->s, lua_gettop(L)), 0);
     return LUA_OK;
   }
-  if (flags & MW_DEEP) return call_deep(w, obj, results, flags, change);
-  if ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1)) { /* a method? */
+  if ((flags & MW_DEEP) || !lua_isfunction(L, -1)) { /* a path, or a method? */
     lua_pushcfunction(L, tell_guard);
     lua_insert(L, -2);
     n++;
   }
-  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, object);
   push_arguments(w, change->kind);
+  if (flags & MW_DEEP) {
+    lua_remove(L, object);
+    lua_pushvalue(L, OBJECT);
+    lua_pushlightuserdata(L, &at);
+    n = BELOW;
+  }
   return call_nested(w, n, results, flags);
 }
 

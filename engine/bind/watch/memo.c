@@ -43,21 +43,16 @@ static int set_valid(lua_State *L) {
   return 0;
 }
 
-/* has_lost(guard): has an object that the guard watched been unwatched? */
-static int has_lost(lua_State *L) {
+/* news(guard) -> has an object that the guard watched been unwatched?, the
+** number, as a cause, of the write that made the guard invalid, or nil */
+static int guard_news(lua_State *L) {
   const mwb_state *s = mwb_enter_to_read(L);
-  lua_pushboolean(L, mw_guard_has_lost(s->engine, guard_at(L, 1)));
-  return 1;
-}
-
-/* cause(guard) -> the number, as a cause, of the write that made the guard
-** invalid, or nil */
-static int guard_cause(lua_State *L) {
-  const mwb_state *s = mwb_enter_to_read(L);
-  uint32_t number = mw_guard_cause(s->engine, guard_at(L, 1));
-  if (number == 0) return 0;
+  mw_handle h = guard_at(L, 1);
+  uint32_t number = mw_guard_cause(s->engine, h);
+  lua_pushboolean(L, mw_guard_has_lost(s->engine, h));
+  if (number == 0) return 1;
   lua_pushinteger(L, (lua_Integer)number);
-  return 1;
+  return 2;
 }
 
 /* follow(guard, other) */
@@ -69,10 +64,9 @@ static int follow_guard(lua_State *L) {
 
 void mwb_open_memo(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"open", open_guard},     {"is_valid", is_valid},
-      {"set_valid", set_valid}, {"has_lost", has_lost},
-      {"follow", follow_guard}, {"cause", guard_cause},
-      {"because", mwb_because}, {NULL, NULL}};
+      {"open", open_guard}, {"is_valid", is_valid},   {"set_valid", set_valid},
+      {"news", guard_news}, {"follow", follow_guard}, {"because", mwb_because},
+      {NULL, NULL}};
   lua_newtable(L);
   mwb_set_funcs(L, functions);
   lua_setfield(L, -2, "memo");

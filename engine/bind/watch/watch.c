@@ -264,17 +264,6 @@ static void push_term(lua_State *L, const mwb_state *s,
 /* The value of `tracked` while entries are dropped. */
 #define DROPPED 3
 
-/* An object's state before the call. */
-enum { PLAIN = 0, TRACKED, WATCHED };
-
-static int state_before(lua_State *L, mwb_state *s, mw_handle h) {
-  if (mw_object_is_watched(s->engine, h)) return WATCHED;
-  if (mwb_intercepts(s, h)) return TRACKED;
-  if (!mwb_push_own(L, 1)) return PLAIN;
-  lua_pop(L, 1);
-  return TRACKED; /* an orphan that is not given back yet */
-}
-
 /* MWB_CLASSES has the metatables of classes without mutators. */
 void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
@@ -309,7 +298,7 @@ void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
 typedef struct attachment {
   mwb_state *s;
   mw_handle h;
-  int before;      /* the object's state */
+  int is_new;      /* is the object not intercepted yet? */
   int is_reported; /* is the policy told of the object's class? */
   mw_reach reach;  /* whose objects are to be included; 0 for none */
 } attachment;
@@ -326,7 +315,7 @@ static void push_guards(lua_State *L, mwb_state *s, int is_new) {
 static int attach(lua_State *L) {
   const attachment *its = (const attachment *)lua_touserdata(L, 4);
   mwb_state *s = its->s;
-  int is_table = lua_istable(L, 1), is_new = its->before == PLAIN;
+  int is_table = lua_istable(L, 1), is_new = its->is_new;
   int has_class = 1; /* perhaps */
   lua_Integer place = 0;
   if (is_new && is_table) {
@@ -371,36 +360,48 @@ static int unshadow_object(lua_State *L) {
   return 0;
 }
 
-/* After a failure, gives back the object at 1 if the object was PLAIN.  If
-** there is no memory for that, the object keeps its shadow, which does no
-** harm. */
-static void detach(lua_State *L, mwb_state *s, int before) {
-  if (before == PLAIN) {
-    lua_pushcfunction(L, unshadow_object);
-    lua_pushvalue(L, 1);
+/* Gives an object back if nobody intercepts its writes any more, and what has
+** left its reaches.  Without memory it keeps its shadow, which does no harm. */
+static void give_back(lua_State *L, mwb_state *s, mw_handle h) {
+  int top = lua_gettop(L);
+  lua_pushcfunction(L, unshadow_object);
+  if (!mwb_intercepts(s, h) && mwb_alive(L, s, h)) {
     lua_pushlightuserdata(L, s);
-    if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+    lua_pcall(L, 2, 0, 0);
   }
+  lua_settop(L, top);
   mwb_let_go(L, s, SIZE_MAX);
 }
 
 /* Gives the object at 1 a handle and a record. */
 static attachment begin_object(lua_State *L, mwb_state *s, const char *name) {
-  attachment its = {s, MW_NONE, PLAIN, 0, 0};
+  attachment its = {s, MW_NONE, 0, 0, 0};
   int top = lua_gettop(L);
   its.h = mwb_identify(L, s, name, 1, 1);
-  lua_settop(L, top);
   if (mwi_object_need(s->engine, its.h) == NULL) mwb_check(L, MW_NOMEM);
-  its.before = state_before(L, s, its.h);
+  its.is_new = !mwb_intercepts(s, its.h) && !mwb_push_own(L, 1); /* orphan? */
+  lua_settop(L, top);
   return its;
 }
 
-/* Begins a filtered reach of the object at 1.  Returns a code. */
-static int begin_filtered(attachment *its, const mw_filter *filter,
-                          mw_reach *reach) {
-  int code = mw_root_begin_filtered(its->s->engine, its->h, filter, reach);
-  if (code == MW_NEW) its->reach = *reach;
-  return code;
+/* Begins a reach of the object at 1 for a watch, a track or a feed, which is in
+** `filter->kept`; the reach of a track without a filter began with the track.
+** Raises if there is no memory. */
+static mw_reach begin_reach(lua_State *L, attachment *its,
+                            const mw_filter *filter) {
+  mw_engine *e = its->s->engine;
+  mw_reach reach = 0;
+  int code;
+  if (filter->rule != 0 || filter->n_keys != 0)
+    code = mw_root_begin_filtered(e, its->h, filter, &reach);
+  else if (filter->kept == 0)
+    code = mw_root_begin(e, its->h, &reach);
+  else
+    code = mwi_ground_hold(e, its->h, 1, &reach);
+  if (code < 0 && filter->kept == 1) mw_object_untrack(e, its->h);
+  mwb_check(L, code);
+  if (code == MW_NEW) its->reach = reach;
+  return reach;
 }
 
 /* {======================================================
@@ -470,7 +471,7 @@ static void abandon(lua_State *L, const attachment *at, mw_watch_id id,
   mwi_object *r = mwb_object_of(s, at->h);
   if (mw_watch_cancel(s->engine, id) == MW_OK && (its->flags & MW_WEAK) == 0)
     mwb_end_guard(L, s, 1, r, (lua_Integer)its->ref);
-  if (at->before == WATCHED || mw_object_waiting(s->engine, at->h) > 0) {
+  if (!at->is_reported || mw_object_waiting(s->engine, at->h) > 0) {
     if (at->reach != 0 && r->deep == 0) mw_root_end(s->engine, at->h);
     mwb_let_go(L, s, SIZE_MAX);
   } else {
@@ -487,7 +488,7 @@ static int watch(lua_State *L) {
   mw_filter filter;
   attachment at;
   mw_watch_id *id;
-  int status, code = MW_OK;
+  int code = MW_OK;
   check_watchable(L, s, "watch");
   read_watch_options(L, s, &its, &filter);
   read_guard(L, s, &its);
@@ -498,32 +499,26 @@ static int watch(lua_State *L) {
   at = begin_object(L, s, "watch");
   at.is_reported = !mwb_object_of(s, at.h)->watched;
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
-  if (filter.rule != 0 || filter.n_keys != 0) {
-    code = begin_filtered(&at, &filter, &its.reach);
-  } else if (its.flags & MW_DEEP) {
-    code = mw_root_begin(s->engine, at.h, &its.reach);
-    if (code == MW_NEW) at.reach = its.reach;
-  }
-  mwb_check(L, code);
+  if (its.flags & MW_DEEP) its.reach = begin_reach(L, &at, &filter);
   push_guard(L, &its);
   push_term(L, s, &its);
-  status = call_attach(L, &at);
-  its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
-  code = (status == LUA_OK) ? mw_watch_begin(s->engine, at.h, &its, id) : MW_OK;
-  if (status == LUA_OK && code == MW_OK) {
-    if (lua_toboolean(L, EXISTING) && call_existing(L, s, &its) != LUA_OK) {
+  if (call_attach(L, &at) == LUA_OK) {
+    its.ref = (uint64_t)lua_tointeger(L, -1);
+    code = mw_watch_begin(s->engine, at.h, &its, id);
+    if (code == MW_OK) {
+      if (!lua_toboolean(L, EXISTING) || call_existing(L, s, &its) == LUA_OK) {
+        lua_settop(L, WATCH);
+        return 1;
+      }
       abandon(L, &at, *id, &its);
       return lua_error(L);
     }
-    lua_settop(L, WATCH);
-    return 1;
+    if (its.ref != 0)
+      mwb_end_guard(L, s, 1, mwb_object_of(s, at.h), (lua_Integer)its.ref);
+    if (at.is_new && lua_isuserdata(L, 1)) mwb_unwrap_class(L, s, 1);
   }
-  if (its.ref != 0 && mwb_object_of(s, at.h) != NULL)
-    mwb_end_guard(L, s, 1, mwb_object_of(s, at.h), (lua_Integer)its.ref);
-  if (status == LUA_OK && at.before == PLAIN && lua_isuserdata(L, 1))
-    mwb_unwrap_class(L, s, 1); /* `attach` has wrapped it */
   if (at.reach != 0) mw_reach_end(s->engine, at.reach);
-  detach(L, s, at.before);
+  give_back(L, s, at.h);
   mwb_check(L, code);
   return lua_error(L);
 }
@@ -543,21 +538,17 @@ static int track(lua_State *L) {
   flags = mwb_read_options(L, "track", 2, options,
                            lua_istable(L, 1) ? OF_TABLE : 0); /* at 3 and 4 */
   its = begin_object(L, s, "track");
-  its.is_reported = its.before == PLAIN && lua_isuserdata(L, 1);
+  its.is_reported = its.is_new && lua_isuserdata(L, 1);
   if (lua_isfunction(L, 4)) filter.rule = mwb_add_rule(L, s, 1, 4);
   code = mw_object_track(s->engine, its.h,
                          (flags & MW_DEEP) && filter.rule == 0, &reach);
   mwb_check(L, code);
   if (code == MW_NEW) its.reach = reach;
-  if (filter.rule != 0) {
-    code = begin_filtered(&its, &filter, &reach);
-    if (code < 0) mw_object_untrack(s->engine, its.h);
-    mwb_check(L, code);
-  }
+  if (filter.rule != 0) begin_reach(L, &its, &filter);
   lua_settop(L, 1);
   if (attach_bare(L, &its) != LUA_OK) {
     mw_object_untrack(s->engine, its.h);
-    detach(L, s, its.before);
+    give_back(L, s, its.h);
     return lua_error(L);
   }
   lua_settop(L, 1);
@@ -567,37 +558,21 @@ static int track(lua_State *L) {
 void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
   attachment its = begin_object(L, s, "feed");
   mw_filter filter = {0, NULL, 0, 2, 0};
-  mw_reach begun = 0;
-  int code;
   filter.rule = lua_isnil(L, descend) ? mwi_root_rule(s->engine, its.h, 1)
                                       : mwb_add_rule(L, s, 1, descend);
-  if (filter.rule != 0) {
-    code = begin_filtered(&its, &filter, &begun);
-  } else {
-    code = mwi_ground_hold(s->engine, its.h, 1, &begun);
-    if (code == MW_NEW) its.reach = begun;
-  }
-  mwb_check(L, code);
-  *reach = begun;
+  *reach = begin_reach(L, &its, &filter);
   if (attach_bare(L, &its) != LUA_OK) lua_error(L);
   lua_pop(L, 1);
 }
 
 void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
   uint32_t mark = mwi_tree_release_mark(s->engine);
-  int top = lua_gettop(L);
   if (mwi_reach_filter(s->engine, reach) != 0)
     mw_reach_end(s->engine, reach);
   else
     mwi_ground_drop(s->engine, root, 1);
-  lua_pushcfunction(L, unshadow_object);
-  if (!mwb_intercepts(s, root) && mwb_alive(L, s, root)) {
-    lua_pushlightuserdata(L, s);
-    lua_pcall(L, 2, 0, 0); /* without memory the root keeps its shadow */
-  }
-  lua_settop(L, top);
   mwb_let_go_since(L, s, mark);
-  mwb_let_go(L, s, SIZE_MAX);
+  give_back(L, s, root);
 }
 
 /* Drops all guards of the object at 1, which are in the table at 2. */
@@ -669,14 +644,9 @@ static int end_tracking(lua_State *L, int drops) {
   mark = mwi_tree_release_mark(s->engine);
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
   if (drops) drop_tracked(s, h, mark);
-  if (!mwb_intercepts(s, h)) {
-    if (lua_istable(L, 1))
-      mwb_unshadow(L, s, 1);
-    else
-      mwb_unwrap_class(L, s, 1);
-  }
+  if (lua_isuserdata(L, 1) && !mwb_intercepts(s, h)) mwb_unwrap_class(L, s, 1);
   mwb_let_go_since(L, s, mark);
-  mwb_let_go(L, s, SIZE_MAX);
+  give_back(L, s, h);
   return 0;
 }
 
@@ -765,34 +735,22 @@ static int refresh(lua_State *L) {
   return 1;
 }
 
-/* watched() -> array of all objects with watches of their own, and of tracked
-** userdata: what mutators are wrapped for */
+/* watched(all) -> array of all objects with watches of their own, and of tracked
+** userdata: what mutators are wrapped for; or of all intercepted objects */
 static int watched(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
+  int all = lua_toboolean(L, 1);
   uint32_t i;
   lua_Integer n = 0;
   lua_settop(L, 0);
   lua_newtable(L);
   for (i = 1; i < s->engine->identity.top; i++) {
     const mwi_object *r = mwi_object_of(&s->engine->watch, i);
-    if (r == NULL || !(r->watched || r->tracked)) continue; /* only below? */
-    if (mwb_alive(L, s, r->obj) && (r->watched || lua_isuserdata(L, -1)))
+    if (r == NULL || !mwi_object_intercepts(r)) continue;
+    if (mwb_alive(L, s, r->obj) &&
+        (all || r->watched || (r->tracked && lua_isuserdata(L, -1))))
       lua_rawseti(L, 1, ++n);
     lua_settop(L, 1);
-  }
-  return 1;
-}
-
-/* intercepting() -> array of all intercepted tables */
-static int intercepting(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  uint32_t slot = 0;
-  lua_Integer n = 0;
-  lua_settop(L, 0);
-  lua_newtable(L);
-  while (mwb_push_next(L, s, &slot)) {
-    lua_pop(L, 1);
-    lua_rawseti(L, 1, ++n);
   }
   return 1;
 }
@@ -806,7 +764,6 @@ void mwb_open_interception(lua_State *L) {
                                        {"terms", set_terms},
                                        {"is_below", is_reached},
                                        {"make_stale", make_stale},
-                                       {"intercepting", intercepting},
                                        {"watched", watched},
                                        {"refresh", refresh},
                                        {"raw", raw},

@@ -97,7 +97,9 @@ end
 
 -- The key of a cell is the key that a transaction uses for the cell.
 local function key_of(item, entry)
-  if private.is_cell(item.object) then return private.cell_name(item.object) end
+  if private.is_cell(item.object) then
+    return (select(3, private.cell_value(item.object)))
+  end
   return item.env and item.name or entry.key
 end
 
