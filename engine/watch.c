@@ -178,6 +178,12 @@ static int is_plain_flag(const mwi_watch *w) {
   return (w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) == MW_FLAG;
 }
 
+/* Does the host need the old value once the new one is stored? */
+static int is_called_after(const mwi_watch *w) {
+  const int asks = MWI_RESULT | MW_ASK;
+  return (w->flags & MW_AFTER) || (w->flags & asks) == asks;
+}
+
 /* Adds a watch to the counts of waiting watches, or takes the watch away. */
 static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
                           int n) {
@@ -190,7 +196,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_CHECK) r->needs |= MWI_CHECKS;
   if (n_waiting(r) == 0)
     r->needs &= (uint16_t) ~(unsigned)(MWI_SKIPS | MWI_CHECKS);
-  if (w->flags & MW_AFTER) e->watch.after += (uint32_t)n;
+  if (is_called_after(w)) e->watch.after += (uint32_t)n;
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
   if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;

@@ -111,7 +111,7 @@ typedef struct mwi_watches {
   uint64_t seq;              /* of the newest watch */
   uint64_t calls;            /* guards called or made invalid */
   uint32_t deep, deep_skips; /* watches with MW_DEEP, with MW_SKIP too */
-  uint32_t after;            /* watches with MW_AFTER */
+  uint32_t after;            /* watches that are called after the store */
   uint32_t checks;           /* watches with MW_CHECK */
   uint32_t results;          /* watches with MWI_RESULT */
   uint32_t walks;            /* walks under way, nested */
