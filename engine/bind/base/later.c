@@ -83,7 +83,7 @@ int mwb_is_at_work(lua_State *L, mwb_state *s) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   level = finaliser_level(L);
   if (level < 0) { /* has a finaliser resumed this coroutine? */
-    of = mwb_push_nearest(L, s, has_finaliser);
+    of = mwb_nearest_coroutine(L, s, has_finaliser);
     if (of == NULL || !lua_checkstack(of, LUA_MINSTACK)) return 1;
     level = finaliser_level(of);
   }

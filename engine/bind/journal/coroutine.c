@@ -30,20 +30,24 @@
 /* User values of a record. */
 enum { COROUTINE = 1, VALUES, N_USER = VALUES };
 
-/* Pushes the record of a coroutine that is on the top, and pops that. */
-static void push_record(lua_State *L, const mwb_state *s) {
+/* Pushes the record of a coroutine that is there, or is being lost. */
+static void push_record(lua_State *L, const mwb_state *s, lua_State *of) {
   mwb_push(L, s, MWB_RECORDS);
-  lua_insert(L, -2);
+  lua_checkstack(of, 1);
+  lua_pushthread(of);
+  lua_xmove(of, L, 1);
   lua_rawget(L, -2);
   lua_replace(L, -2);
 }
 
-/* Pushes the record of a coroutine that is there, or is being lost. */
-static void push_its_record(lua_State *L, const mwb_coroutine *t) {
-  lua_checkstack(t->L, 1);
-  lua_pushthread(t->L);
-  lua_xmove(t->L, L, 1);
-  push_record(L, t->s);
+/* Returns the record of a coroutine, or NULL. */
+static mwb_coroutine *record_of(lua_State *L, const mwb_state *s,
+                                lua_State *of) {
+  mwb_coroutine *const *record;
+  push_record(L, s, of);
+  record = (mwb_coroutine *const *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return (record == NULL) ? NULL : *record;
 }
 
 void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
@@ -51,17 +55,17 @@ void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, t->place);
     return;
   }
-  push_its_record(L, t);
+  push_record(L, t->s, t->L);
   lua_getiuservalue(L, -1, VALUES);
   lua_replace(L, -2);
 }
 
-/* Pops a table, or `false` for none, and sets the coroutine's table. */
-static void set_values(lua_State *L, mwb_coroutine *t) {
+void mwb_set_values(lua_State *L, mwb_coroutine *t) {
+  t->has_values = lua_istable(L, -1);
   if (t->kept) {
     lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
   } else {
-    push_its_record(L, t);
+    push_record(L, t->s, t->L);
     lua_insert(L, -2);
     lua_setiuservalue(L, -2, VALUES);
     lua_pop(L, 1);
@@ -72,37 +76,14 @@ static void set_values(lua_State *L, mwb_coroutine *t) {
   t->viewed = 0;
 }
 
-void mwb_set_values(lua_State *L, mwb_coroutine *t) {
-  set_values(L, t);
-  t->has_values = 1;
-}
-
-void mwb_drop_values(lua_State *L, mwb_coroutine *t) {
-  lua_pushboolean(L, 0);
-  set_values(L, t);
-  t->has_values = 0;
-}
-
-/* Pops a coroutine; returns its record, or NULL. */
-static mwb_coroutine *pop_record(lua_State *L, const mwb_state *s) {
-  mwb_coroutine *const *record;
-  push_record(L, s);
-  record = (mwb_coroutine *const *)lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return (record == NULL) ? NULL : *record;
-}
-
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s) {
-  lua_pushthread(L);
   s->journal->running = L;
-  s->journal->coroutine = pop_record(L, s);
+  s->journal->coroutine = record_of(L, s, L);
   return s->journal->coroutine;
 }
 
 mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t = (s->journal->running == L) ? s->journal->coroutine
-                                                : mwb_find_coroutine(L, s);
-  mwb_coroutine **record;
+  mwb_coroutine *t = mwb_own_coroutine(L, s), **record;
   int top = lua_gettop(L);
   if (t != NULL) return t;
   record = (mwb_coroutine **)lua_newuserdatauv(L, sizeof(*record), N_USER);
@@ -135,17 +116,26 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
   return t;
 }
 
-static int is_linked(const mwb_coroutine *t) {
-  return t->newest != 0 || t->batch != NULL || t->origin != NULL;
+static int has_begun(const mwb_coroutine *t) {
+  return t->began[MWB_BY_TRANSACTION] != 0 || t->began[MWB_BY_BATCH] != 0 ||
+         t->began[MWB_BY_ORIGIN] != 0;
 }
 
-void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
-  if (is_linked(t)) return;
+static void link_coroutine(mwb_state *s, mwb_coroutine *t) {
   t->prev = NULL;
   t->next = s->journal->coroutines;
   if (t->next != NULL) t->next->prev = t;
   s->journal->coroutines = t;
   s->journal->n_coroutines++;
+}
+
+static void unlink_coroutine(mwb_state *s, mwb_coroutine *t) {
+  if (t->next != NULL) t->next->prev = t->prev;
+  if (t->prev != NULL)
+    t->prev->next = t->next;
+  else
+    s->journal->coroutines = t->next;
+  s->journal->n_coroutines--;
 }
 
 static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
@@ -155,16 +145,14 @@ static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   s->journal->n_records--;
 }
 
-void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
-  if (is_linked(t)) return;
-  if (t->next != NULL) t->next->prev = t->prev;
-  if (t->prev != NULL)
-    t->prev->next = t->next;
-  else
-    s->journal->coroutines = t->next;
-  t->next = t->prev = NULL;
-  s->journal->n_coroutines--;
-  if (t->L == NULL) free_record(L, s, t);
+void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
+                   uint64_t order) {
+  int had = has_begun(t), has;
+  t->began[by] = order;
+  has = has_begun(t);
+  if (!had && has) link_coroutine(s, t);
+  if (had && !has) unlink_coroutine(s, t);
+  if (!has && t->L == NULL) free_record(L, s, t);
 }
 
 /* Does the coroutine run, or wait for one that it has resumed? */
@@ -174,32 +162,21 @@ static int is_active(const mwb_state *s, lua_State *of) {
   return lua_status(of) == LUA_OK && lua_getstack(of, 0, &frame);
 }
 
-/* When did the coroutine's open transaction, batch or origin begin?  0: there
-** is none. */
-static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t, int by) {
-  if (by == MWB_BY_BATCH) return t->batched;
-  if (by == MWB_BY_ORIGIN) return (t->origin == NULL) ? 0 : t->origin->order;
-  return (t->newest == 0) ? 0 : s->journal->transactions[t->newest].order;
-}
-
-/* Pushes the coroutine that `of`, which waits, has resumed, and returns it; or
-** returns NULL. */
-static lua_State *push_resumed(lua_State *L, const mwb_state *s,
-                               lua_State *of) {
+/* Returns the coroutine that `of`, which waits, has resumed, or NULL. */
+static lua_State *resumed_by(const mwb_state *s, lua_State *of) {
   lua_Debug frame;
-  lua_State *next;
   lua_CFunction f;
-  int found = 0;
-  if (!lua_getstack(of, 0, &frame)) return NULL;
+  lua_State *next;
+  int top = lua_gettop(of);
+  if (!lua_checkstack(of, 4) || !lua_getstack(of, 0, &frame)) return NULL;
   lua_getinfo(of, "f", &frame);
   f = lua_tocfunction(of, -1);
-  if (f != NULL && f == s->journal->wrapped)
-    found = lua_getupvalue(of, -1, 1) != NULL;
-  else if (f != NULL && (f == s->journal->resume || f == s->journal->close))
-    found = lua_getlocal(of, &frame, 1) != NULL;
-  next = found ? lua_tothread(of, -1) : NULL;
-  if (next != NULL) lua_xmove(of, L, 1);
-  lua_pop(of, (found && next == NULL) ? 2 : 1);
+  if (f == s->journal->wrapped)
+    lua_getupvalue(of, -1, 1);
+  else if (f == s->journal->resume || f == s->journal->close)
+    lua_getlocal(of, &frame, 1);
+  next = lua_tothread(of, -1);
+  lua_settop(of, top);
   return next;
 }
 
@@ -207,42 +184,24 @@ static lua_State *push_resumed(lua_State *L, const mwb_state *s,
 ** has resumed whom.  Returns 0 if that does not lead to the running one. */
 static int follow(lua_State *L, const mwb_state *s, int by,
                   const mwb_coroutine **last) {
-  lua_State *of = s->main;
-  uint64_t latest = 0;
+  lua_State *of;
   *last = NULL;
-  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return 0;
-  lua_pushthread(of);
-  lua_xmove(of, L, 1);
-  while (of != L) {
-    const mwb_coroutine *t = pop_record(L, s);
-    if (t != NULL && order_of(s, t, by) > latest) {
-      latest = order_of(s, t, by);
-      *last = t;
-    }
-    of = push_resumed(L, s, of);
+  if (!lua_checkstack(L, 4)) return 0;
+  for (of = s->main; of != L; of = resumed_by(s, of)) {
+    const mwb_coroutine *t;
     if (of == NULL) return 0;
+    t = record_of(L, s, of);
+    if (t != NULL && t->began[by] > (*last == NULL ? 0 : (*last)->began[by]))
+      *last = t;
   }
-  lua_pop(L, 1);
   return 1;
 }
 
-lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
-                            int (*f)(lua_State *of, mwb_state *s)) {
+lua_State *mwb_nearest_coroutine(lua_State *L, mwb_state *s,
+                                 int (*f)(lua_State *of, mwb_state *s)) {
   lua_State *of = s->main, *nearest = NULL;
-  int top = lua_gettop(L);
-  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return NULL;
-  lua_pushnil(L);
-  lua_pushthread(of);
-  lua_xmove(of, L, 1);
-  while (of != NULL && of != L) {
-    if (f(of, s)) {
-      nearest = of;
-      lua_copy(L, top + 2, top + 1);
-    }
-    of = push_resumed(L, s, of);
-    if (of != NULL) lua_replace(L, top + 2);
-  }
-  lua_settop(L, (nearest == NULL) ? top : top + 1);
+  for (; of != NULL && of != L; of = resumed_by(s, of))
+    if (f(of, s)) nearest = of;
   return nearest;
 }
 
@@ -255,9 +214,8 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
   if (s->journal->n_coroutines > FEW && follow(L, s, by, &last)) return last;
   last = NULL;
   for (t = s->journal->coroutines; t != NULL; t = t->next) {
-    uint64_t order = order_of(s, t, by);
-    if (order <= latest || t->L == L || !is_active(s, t->L)) continue;
-    latest = order;
+    if (t->began[by] <= latest || t->L == L || !is_active(s, t->L)) continue;
+    latest = t->began[by];
     last = t;
   }
   return last;
@@ -277,30 +235,24 @@ static int lose(lua_State *L) {
     t->kept = 1;
   }
   t->L = NULL;
-  if (!is_linked(t)) free_record(L, s, t);
+  if (!has_begun(t)) free_record(L, s, t);
   return 0;
-}
-
-/* Pushes a field of the table at `index`, a function in C; returns the
-** function. */
-static lua_CFunction push_function(lua_State *L, int index, const char *name) {
-  lua_getfield(L, index, name);
-  return lua_tocfunction(L, -1);
 }
 
 /* Learns the functions in which a coroutine waits.  The program may have
 ** others in the place of Lua's own. */
 static void learn_functions(lua_State *L, mwb_state *s) {
-  int top = lua_gettop(L);
   lua_pushcfunction(L, luaopen_coroutine);
   lua_call(L, 0, 1);
-  s->journal->resume = push_function(L, top + 1, "resume");
-  s->journal->close = push_function(L, top + 1, "close");
-  push_function(L, top + 1, "wrap");
+  lua_getfield(L, -1, "resume");
+  s->journal->resume = lua_tocfunction(L, -1);
+  lua_getfield(L, -2, "close");
+  s->journal->close = lua_tocfunction(L, -1);
+  lua_getfield(L, -3, "wrap");
   lua_pushcfunction(L, lose);
   lua_call(L, 1, 1);
   s->journal->wrapped = lua_tocfunction(L, -1);
-  lua_settop(L, top);
+  lua_pop(L, 4);
 }
 
 void mwb_open_coroutines(lua_State *L) {

@@ -160,19 +160,23 @@ static void push_scopes(lua_State *L, mwb_state *s) {
   const mwb_scope *timed;
   lua_State *of = L;
   int top = lua_gettop(L);
-  lua_pushnil(L); /* the running coroutine */
-  if (L != s->main && !has_scopes(L, s)) {
-    of = mwb_push_nearest(L, s, has_scopes);
-    if (of == NULL) return;
-    lua_replace(L, top + 1);
+  if (L != s->main && !has_scopes(L, s))
+    of = mwb_nearest_coroutine(L, s, has_scopes);
+  if (of == NULL) {
+    lua_pushnil(L);
+    return;
   }
   if (s->engine->scope.n > 0) { /* are there hierarchies? */
     mwb_push(L, s, MWB_PATHS);
-    lua_insert(L, -2);
+    if (of == L) {
+      lua_pushnil(L); /* the running coroutine */
+    } else {
+      lua_pushthread(of);
+      lua_xmove(of, L, 1);
+    }
     lua_pushboolean(L, mwb_outermost_scope(of, s) != NULL);
     lua_call(L, 2, 2);
   } else {
-    lua_settop(L, top);
     lua_settop(L, top + 2);
   }
   timed = mwb_outermost_scope(of, s);
@@ -210,12 +214,14 @@ static int is_scoped(const mwb_state *s) {
 /* Is the context that of a write which the coroutine makes now? */
 static int is_present(lua_State *L, mwb_state *s) {
   const mwb_context *its = &s->journal->context;
+  const mwb_coroutine *t;
   return its->of == L && its->epoch == mw_clock_now(s->engine, MW_CLOCK) &&
          (s->journal->scoped == 0 ||
           (its->entered == s->engine->scope.orders &&
            its->frames == count_frames(s) &&
            (L == s->main || !is_scoped(s) || has_scopes(L, s)))) &&
-         (s->journal->origins == 0 || L == s->main || mwb_has_origin(L, s));
+         (s->journal->origins == 0 || L == s->main ||
+          ((t = mwb_own_coroutine(L, s)) != NULL && t->origin != NULL));
 }
 
 /* A name may be made by a function of the program, which may write: the writes

@@ -77,22 +77,25 @@ typedef struct mwb_taken {
   uint32_t to, number;    /* in those of the page */
 } mwb_taken;
 
+/* What a coroutine begins. */
+enum { MWB_BY_TRANSACTION, MWB_BY_BATCH, MWB_BY_ORIGIN, MWB_SORTS };
+
 /* A coroutine that has begun transactions, batches or origins. */
 struct mwb_coroutine {
   mwb_held held; /* what the entries of the coroutine's transactions hold */
   mwb_state *s;
-  lua_State *L;       /* NULL: the coroutine is gone */
-  int place;          /* in the registry, */
-  int kept;           /* and is the table of held values there? */
-  int has_values;     /* is there such a table? */
-  int shared;         /* may others need values of ended transactions? */
-  mw_owner newest;    /* the open transaction that began last, or 0 */
-  int hides;          /* are there entries that effects leave out? */
-  uint32_t viewed;    /* effects look at the entries below this number */
-  mwb_batch *batch;   /* the open batch that began last, or NULL, */
-  uint64_t batched;   /* and the order of its begin */
-  mwb_origin *origin; /* the open origin that began last, or NULL */
-  mwb_coroutine *next, *prev; /* with open transactions or batches */
+  lua_State *L;              /* NULL: the coroutine is gone */
+  int place;                 /* in the registry, */
+  int kept;                  /* and is the table of held values there? */
+  int has_values;            /* is there such a table? */
+  int shared;                /* may others need values of ended transactions? */
+  mw_owner newest;           /* the open transaction that began last, or 0 */
+  int hides;                 /* are there entries that effects leave out? */
+  uint32_t viewed;           /* effects look at the entries below this number */
+  mwb_batch *batch;          /* likewise, of batches, or NULL */
+  mwb_origin *origin;        /* and of origins, or NULL */
+  uint64_t began[MWB_SORTS]; /* the orders of their begins, or 0: `by` */
+  mwb_coroutine *next, *prev; /* that have begun something */
 };
 
 struct mwb_journal_state {
@@ -150,38 +153,41 @@ typedef struct mwb_transaction {
   uint8_t extras;     /* is there a table of extras? */
 } mwb_transaction;
 
-/* Returns the record of the running coroutine; makes a record if the coroutine
-** has none. */
-mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
-
 /* The record of the running coroutine, or NULL. */
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s);
 
+static inline mwb_coroutine *mwb_own_coroutine(lua_State *L, mwb_state *s) {
+  return (s->journal->running == L) ? s->journal->coroutine
+                                    : mwb_find_coroutine(L, s);
+}
+
+/* Likewise; makes a record if the coroutine has none. */
+mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
+
+/* The open transaction, batch or origin of the coroutine that began last is
+** another one now, which began with this order, or there is none: 0. */
+void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
+                   uint64_t order);
+
 /* Of the coroutines that wait for the running one, the one whose open
 ** transaction, batch or origin began last; or NULL. */
-enum { MWB_BY_TRANSACTION, MWB_BY_BATCH, MWB_BY_ORIGIN };
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
                                            int by);
+
+/* Returns the coroutine whose newest transaction, batch or origin is that of a
+** write which the running coroutine makes now, or NULL. */
+static inline const mwb_coroutine *mwb_owning(lua_State *L, mwb_state *s,
+                                              int by) {
+  const mwb_coroutine *t = mwb_own_coroutine(L, s);
+  if (t != NULL && t->began[by] != 0) return t;
+  return (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, by);
+}
 
 /* Returns the transaction that owns a write which the running coroutine makes
 ** now, or 0. */
 static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t = (s->journal->running == L)
-                               ? s->journal->coroutine
-                               : mwb_find_coroutine(L, s);
-  if (t != NULL && t->newest != 0) return t->newest;
-  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_TRANSACTION);
+  const mwb_coroutine *t = mwb_owning(L, s, MWB_BY_TRANSACTION);
   return (t == NULL) ? 0 : t->newest;
-}
-
-/* Returns the batch that owns such a write, or NULL. */
-static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t = (s->journal->running == L)
-                               ? s->journal->coroutine
-                               : mwb_find_coroutine(L, s);
-  if (t != NULL && t->batch != NULL) return t->batch;
-  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_BATCH);
-  return (t == NULL) ? NULL : t->batch;
 }
 
 static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
@@ -195,10 +201,10 @@ static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
          (owner != 0 && s->journal->transactions[owner].where);
 }
 
-/* Pushes the coroutine of those that wait for the running one which is nearest
-** and for which `f` returns not 0, and returns it; or returns NULL. */
-lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
-                            int (*f)(lua_State *of, mwb_state *s));
+/* Returns the coroutine of those that wait for the running one which is nearest
+** and for which `f` returns not 0, or NULL. */
+lua_State *mwb_nearest_coroutine(lua_State *L, mwb_state *s,
+                                 int (*f)(lua_State *of, mwb_state *s));
 
 /* Is an entry needed for a write of nil to a field that is absent?  Effects
 ** leave the entry out.  It says that the owner has written the field later than
@@ -216,17 +222,9 @@ static inline int mwb_is_hidden(const mw_entry *entry) {
 /* Pushes the coroutine's table of held values. */
 void mwb_push_values(lua_State *L, const mwb_coroutine *t);
 
-/* Pops a table from the top and makes it the table of held values of the
-** running coroutine. */
+/* Makes what is on the top the coroutine's table of held values, and pops it;
+** `false`: there is none. */
 void mwb_set_values(lua_State *L, mwb_coroutine *t);
-
-/* The coroutine has no held values from now on. */
-void mwb_drop_values(lua_State *L, mwb_coroutine *t);
-
-/* The coroutine is about to have an open transaction or batch, or has one less:
-** the record is in a list as long as there are any. */
-void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
-void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
 
 /* transaction.c: pushes the label of an open transaction, or a number. */
 void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
@@ -656,9 +654,6 @@ static inline uint32_t mwb_cause(lua_State *L, mwb_state *s) {
 
 /* because(number, f, ...) -> results of f(...), whose writes have this cause */
 int mwb_because(lua_State *L);
-
-/* Has the running coroutine an origin of its own? */
-int mwb_has_origin(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
 

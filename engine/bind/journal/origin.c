@@ -20,19 +20,8 @@
 #include "../trace/trace.h"
 
 static mwb_origin *newest(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t = (s->journal->running == L)
-                               ? s->journal->coroutine
-                               : mwb_find_coroutine(L, s);
-  if (t != NULL && t->origin != NULL) return t->origin;
-  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_ORIGIN);
+  const mwb_coroutine *t = mwb_owning(L, s, MWB_BY_ORIGIN);
   return (t == NULL) ? NULL : t->origin;
-}
-
-int mwb_has_origin(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t = (s->journal->running == L)
-                               ? s->journal->coroutine
-                               : mwb_find_coroutine(L, s);
-  return t != NULL && t->origin != NULL;
 }
 
 void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of) {
@@ -48,6 +37,13 @@ uint32_t mwb_other_cause(lua_State *L, mwb_state *s) {
   return (o == NULL || o->guarded != s->engine->watch.cause) ? 0 : o->cause;
 }
 
+/* The coroutine's list of origins has changed. */
+static void set_list(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  mwb_turn_context(s);
+  mwb_set_began(L, s, t, MWB_BY_ORIGIN,
+                (t->origin == NULL) ? 0 : t->origin->order);
+}
+
 static void end_origin(lua_State *L, mwb_origin *o) {
   mwb_origin **at;
   mwb_coroutine *t = o->of;
@@ -57,8 +53,7 @@ static void end_origin(lua_State *L, mwb_origin *o) {
   o->of = NULL;
   o->s->journal->origins--;
   luaL_unref(L, LUA_REGISTRYINDEX, o->name);
-  mwb_turn_context(o->s);
-  mwb_unlink_coroutine(L, o->s, t);
+  set_list(L, o->s, t);
 }
 
 /* Pushes an origin that has not begun, with the name on the top, which it pops,
@@ -77,14 +72,14 @@ static mwb_origin *new_origin(lua_State *L, mwb_state *s, uint32_t cause) {
 }
 
 /* Nothing raises from here on. */
-static void begin_origin(mwb_state *s, mwb_coroutine *t, mwb_origin *o) {
-  mwb_link_coroutine(s, t);
+static void begin_origin(lua_State *L, mwb_state *s, mwb_coroutine *t,
+                         mwb_origin *o) {
   o->order = ++s->journal->orders;
   o->outer = t->origin;
   o->of = t;
   t->origin = o;
   s->journal->origins++;
-  mwb_turn_context(s);
+  set_list(L, s, t);
 }
 
 static int after_call(lua_State *L, int status, lua_KContext context) {
@@ -99,7 +94,7 @@ static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t,
                    mwb_origin *o) {
   lua_replace(L, 1);
   lua_toclose(L, 1);
-  begin_origin(s, t, o);
+  begin_origin(L, s, t, o);
   lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, after_call);
   return after_call(L, LUA_OK, 0);
 }
@@ -118,7 +113,7 @@ static int origin(lua_State *L) {
   lua_pushvalue(L, 1);
   o = new_origin(L, s, mwb_cause(L, s));
   if (args > 1) return call_in(L, s, t, o);
-  begin_origin(s, t, o);
+  begin_origin(L, s, t, o);
   return 1;
 }
 

@@ -167,12 +167,15 @@ static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
 static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (t->newest == 0) {
     t->hides = 0;
-    if (t->shared)
-      mwb_drop_values(L, t);
-    else
+    if (t->shared) {
+      lua_pushboolean(L, 0);
+      mwb_set_values(L, t);
+    } else {
       mwb_release_values(L, t, 0); /* transactions end in any order */
-    mwb_unlink_coroutine(L, s, t);
+    }
   }
+  mwb_set_began(L, s, t, MWB_BY_TRANSACTION,
+                (t->newest == 0) ? 0 : transaction_of(s, t->newest)->order);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (mwb_has_orphans(s)) s->pending = 1;
 }
@@ -354,8 +357,8 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   tx->order = ++s->journal->orders;
   tx->held = t->held.n;
   if (parent != 0) tx->where = transaction_of(s, parent)->where;
-  mwb_link_coroutine(s, t);
   t->newest = owner;
+  mwb_set_began(L, s, t, MWB_BY_TRANSACTION, tx->order);
   mwb_need(s, MWB_APPENDS, 1);
   return owner;
 }

@@ -51,7 +51,9 @@ struct mwb_batch {
 ** ======================================================= */
 
 static mwb_batch *owner_of(lua_State *L, mwb_state *s) {
-  return (s->watch->batches == 0) ? NULL : mwb_batch_of(L, s);
+  const mwb_coroutine *t =
+      (s->watch->batches == 0) ? NULL : mwb_owning(L, s, MWB_BY_BATCH);
+  return (t == NULL) ? NULL : t->batch;
 }
 
 static mwb_batch *outermost(mwb_batch *b) {
@@ -304,14 +306,14 @@ static void close_batch(lua_State *L, mwb_state *s, mwb_batch *b) {
   mwb_batch **at = &t->batch, *inner;
   while (*at != b) at = &(*at)->before;
   *at = b->before;
-  t->batched = (t->batch == NULL) ? 0 : t->batch->order;
   b->of = NULL;
   if (--s->watch->batches > 0) /* may there be inner ones? */
     for (; other != NULL; other = other->next)
       for (inner = other->batch; inner != NULL; inner = inner->before)
         if (inner->outer == b) inner->outer = b->outer;
   s->watch->batch_turns++;
-  mwb_unlink_coroutine(L, s, t);
+  mwb_set_began(L, s, t, MWB_BY_BATCH,
+                (t->batch == NULL) ? 0 : t->batch->order);
   mwb_need(s, MWB_BATCHES, s->watch->batches > 0);
 }
 
@@ -386,11 +388,11 @@ static void begin_batch(lua_State *L, mwb_state *s) {
   mwb_batch *b = push_spare(L, s);
   mwb_coroutine *t = mwb_need_coroutine(L, s);
   b->outer = owner_of(L, s);
-  mwb_link_coroutine(s, t);
   b->of = t;
-  b->order = t->batched = ++s->journal->orders;
+  b->order = ++s->journal->orders;
   b->before = t->batch;
   t->batch = b;
+  mwb_set_began(L, s, t, MWB_BY_BATCH, b->order);
   s->watch->batches++;
   s->watch->batch_turns++;
   mwb_need(s, MWB_BATCHES, 1);
