@@ -27,8 +27,8 @@
 -- note of what it changes, and so have the deeds after it.  When that
 -- transaction is taken back, the deed and those after it are reverted, the last
 -- one first, and then those after it are done again: the history is as without
--- it.  Each note has the `next` one, and the transaction has its own; so they go
--- with the transaction.
+-- it.  Each note has the `next` one, and the transaction has its own; so they
+-- go with the transaction.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -237,15 +237,15 @@ local function seal(self) self.sealed = true end
 -- A run has returned.  If there is no memory for the step, there was no run.
 local function finish(self, label, ok, fx, ...)
   if not ok then error(fx, 0) end
-  local changes = private.changes(fx)
+  local changes, has_longer = private.changes(fx)
   if not changes or changes == "state" and
     fold.add(fold.new(), fx).changed == 0 then
     return ...
   end
   self.last_id = self.last_id + 1
   local added, err = pcall(act, self, add, {
-    label = label, fx = fx, id = self.last_id, lists = lists.of(fx),
-    time = self.merge_window and now(),
+    label = label, fx = fx, id = self.last_id,
+    time = self.merge_window and now(), lists = has_longer and lists.of(fx),
   })
   if not added then
     private.take_back(fx)

@@ -2,9 +2,8 @@
 ** apply.c - writes that the library makes for the program.
 ** SPDX-License-Identifier: MIT
 **
-** The writes are a list: the entries of effects, or an array of Lua tables with
-** the fields of entries.  The list is stored in either direction, by these
-** steps:
+** The writes are the entries of effects, which are stored in either direction,
+** by these steps:
 **
 **     look     do the fields hold what they held before the effects (or, to
 **              undo them, after them)?  See fold.c
@@ -36,26 +35,19 @@
 ** One write
 ** ======================================================= */
 
-/* Pushes the field of a table, raw, or the present value of a userdata's
-** key. */
-static void push_plain(lua_State *L, mwb_state *s) {
-  if (lua_istable(L, OBJECT)) {
-    lua_pushvalue(L, KEY);
-    lua_rawget(L, OBJECT);
-  } else {
-    mwb_push_current(L, s);
-  }
-}
-
 void mwb_prepare_plain(lua_State *L, mwb_state *s, mwb_entry *entry) {
   mw_handle h = mwb_identify(L, s, "apply", OBJECT, 1);
   int cell = mwb_is_cell(L, s, OBJECT);
   mwb_begin_entry(L, s, entry);
   lua_settop(L, SHADOW);
-  if (cell)
-    mwb_push_cell(L, OBJECT); /* OLD */
-  else
-    push_plain(L, s);
+  if (cell) { /* OLD */
+    mwb_push_cell(L, OBJECT);
+  } else if (lua_istable(L, OBJECT)) {
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, OBJECT);
+  } else {
+    mwb_push_current(L, s);
+  }
   mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
   if (cell) mwb_hold_object(L, s, OBJECT, entry); /* keeps the cell alive */
 }
@@ -158,10 +150,7 @@ static mw_handle intercepted(lua_State *L, mwb_state *s, mw_handle h) {
              : mwb_intercepting_at(L, s, OBJECT);
 }
 
-/* write(object, key, value, kind of the entry, way, handle or MW_NONE) ->
-** nothing, or a table with the error of a guard.  Guards get the kind "apply",
-** and "metatable" for a class; back, nobody is told here. */
-static int write_one(lua_State *L) {
+int mwb_write_one(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int kind = (int)lua_tointeger(L, 4), way = (int)lua_tointeger(L, 5);
   mw_handle h = intercepted(L, s, (mw_handle)lua_tointeger(L, 6));
@@ -200,82 +189,51 @@ static int write_one(lua_State *L) {
 ** back: the numbers of the restoring writes, and the value of a fold. */
 enum { FROM = 1, BY, INSTEAD, PROBLEM, NUMBERS, HEARD, ERROR };
 
-/* A write of effects or of an array, whose object, key and value are the top
-** three. */
-typedef struct one {
-  mw_handle obj; /* MW_NONE: of an array */
-  int kind;
-  uint32_t cause; /* number of the write that is the cause, or 0: to undo a
-                     write, that one; else the one that has undone it */
-} one;
-
-static lua_Integer count_writes(lua_State *L) {
-  return lua_istable(L, FROM)
-             ? (lua_Integer)lua_rawlen(L, FROM)
-             : (lua_Integer)((mwb_effects *)lua_touserdata(L, FROM))->n;
-}
-
-static void push_listed(lua_State *L, lua_Integer i, one *its) {
-  static const char *const names[] = {"object", "key", "new"};
-  int list, k;
-  lua_rawgeti(L, FROM, i);
-  lua_insert(L, -2); /* below the function */
-  list = lua_gettop(L) - 1;
-  its->kind =
-      (lua_getfield(L, list, "kind") == LUA_TNIL) ? MW_UPDATE : mwb_kind(L, -1);
-  lua_pop(L, 1);
-  for (k = 0; k < 3; k++) lua_getfield(L, list, names[k]);
-  its->cause = 0;
-  its->obj = MW_NONE;
-}
-
-/* Pushes a value, `write_one`, and the write number `i` with the new value
-** (MW_NOW) or the old one.  Returns 0 if the object is dead. */
-static int push_write(lua_State *L, mwb_state *s, lua_Integer i, int part,
-                      one *its) {
-  const mwb_effects *fx;
-  const mw_entry *entry;
-  mwb_place p;
-  if (lua_istable(L, FROM)) {
-    mwb_push(L, s, MWB_WRITEONE);
-    push_listed(L, i, its);
-    return 1;
-  }
-  fx = (const mwb_effects *)lua_touserdata(L, FROM);
-  p = mwb_find_entries(L, FROM);
-  entry = &p.entries[i - 1];
-  mwb_push(L, s, MWB_WRITEONE);
-  if (!mwb_alive(L, s, entry->obj)) return 0;
-  mwb_unpack(L, p.values, entry, MW_KEY);
-  mwb_unpack(L, p.values, entry, part);
-  its->obj = entry->obj;
-  its->kind = entry->kind;
-  its->cause = !mwb_is_read(s)    ? 0
-               : (part == MW_OLD) ? mw_entry_number(entry)
-               : fx->undone       ? entry->context
-                                  : 0;
-  return 1;
-}
-
-/* Puts what `instead` says of the write number `i` at the top, where the value
-** is.  Returns 0 if the write is left out. */
-static int replace_value(lua_State *L, int instead, lua_Integer i) {
-  int type;
-  if (!lua_istable(L, instead)) return 1;
-  type = lua_rawgeti(L, instead, i);
-  if (type == LUA_TTABLE) {
-    lua_rawgeti(L, -1, 1);
-    lua_replace(L, -3);
-  }
-  lua_pop(L, 1);
-  return type != LUA_TBOOLEAN;
-}
-
 /* A run through all writes, which an error ends at the write `at`. */
 typedef struct progress {
-  lua_Integer at;
+  lua_Integer n, done, at;
   int way;
+  mw_handle obj; /* of the write `at` */
+  int kind;
+  uint32_t cause;    /* number of the write that is the cause, or 0: to undo a
+                     write, that one; else the one that has undone it */
+  mwb_fold heard;    /* back: what to tell */
+  uint32_t *numbers; /* of the restoring writes, or NULL: nobody reads causes */
+  int intact;        /* has nobody written the objects since the effects? */
 } progress;
+
+/* Goes on to the next write that is to be made, and pushes its object, key and
+** value.  Returns 0 at the end. */
+static int next_write(lua_State *L, mwb_state *s, progress *p) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, FROM);
+  int back = p->way & MWB_BACK, top = lua_gettop(L), instead;
+  while (p->done++ < p->n) {
+    mwb_place place;
+    const mw_entry *entry;
+    lua_settop(L, top);
+    p->at = back ? p->n + 1 - p->done : p->done;
+    instead = lua_istable(L, INSTEAD) ? lua_rawgeti(L, INSTEAD, p->at)
+                                      : (lua_pushnil(L), LUA_TNIL);
+    if (instead == LUA_TBOOLEAN) continue;
+    place = mwb_find_entries(L, FROM);
+    entry = &place.entries[p->at - 1];
+    if (!mwb_alive(L, s, entry->obj)) continue;
+    mwb_unpack(L, place.values, entry, MW_KEY);
+    if (instead == LUA_TTABLE)
+      lua_rawgeti(L, top + 1, 1);
+    else
+      mwb_unpack(L, place.values, entry, back ? MW_OLD : MW_NOW);
+    p->obj = entry->obj;
+    p->kind = entry->kind;
+    p->cause = !mwb_is_read(s) ? 0
+               : back          ? mw_entry_number(entry)
+               : fx->undone    ? entry->context
+                               : 0;
+    return 1;
+  }
+  lua_settop(L, top);
+  return 0;
+}
 
 /* ask_one(object, key, value, kind, kind for guards) -> the value to store */
 static int ask_one(lua_State *L) {
@@ -291,18 +249,20 @@ static int ask_one(lua_State *L) {
   return 1;
 }
 
-/* Asks about the write whose object, key and value are the top three, and pops
-** them.  Another value goes to INSTEAD. */
-static void ask_about(lua_State *L, mwb_state *s, const progress *p, int kind) {
-  int value = lua_gettop(L), back = p->way & MWB_BACK;
-  lua_pushvalue(L, value);
-  lua_insert(L, value - 2); /* for the comparison */
-  lua_pushinteger(L, kind);
-  lua_pushinteger(L, (kind == MW_METATABLE) ? kind
-                     : back                 ? MW_ROLLBACK
-                                            : MW_APPLY);
-  mwb_call(L, s, ask_one, 5, 1);
-  if (!mwb_is_same(L, -1, -2)) {
+/* ask_all(effects, _, instead, progress) -> instead, with other values */
+static int ask_all(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  progress *p = (progress *)lua_touserdata(L, PROBLEM);
+  for (; next_write(L, s, p); lua_settop(L, PROBLEM)) {
+    int value = lua_gettop(L);
+    lua_pushvalue(L, value);
+    lua_insert(L, value - 2); /* for the comparison */
+    lua_pushinteger(L, p->kind);
+    lua_pushinteger(L, (p->kind == MW_METATABLE)  ? p->kind
+                       : (p->way & MWB_BACK) != 0 ? MW_ROLLBACK
+                                                  : MW_APPLY);
+    mwb_call(L, s, ask_one, 5, 1);
+    if (mwb_is_same(L, -1, -2)) continue;
     if (!lua_istable(L, INSTEAD)) {
       lua_newtable(L);
       lua_replace(L, INSTEAD);
@@ -311,22 +271,6 @@ static void ask_about(lua_State *L, mwb_state *s, const progress *p, int kind) {
     lua_insert(L, -2);
     lua_rawseti(L, -2, 1);
     lua_rawseti(L, INSTEAD, p->at);
-  }
-  lua_settop(L, value - 3);
-}
-
-/* ask_all(writes, _, instead, progress) -> instead */
-static int ask_all(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  lua_Integer i, n = count_writes(L);
-  int back = p->way & MWB_BACK;
-  one its;
-  for (i = 1; i <= n; i++) {
-    lua_settop(L, PROBLEM);
-    p->at = back ? n + 1 - i : i;
-    if (!push_write(L, s, p->at, back ? MW_OLD : MW_NOW, &its)) continue;
-    if (replace_value(L, INSTEAD, p->at)) ask_about(L, s, p, its.kind);
   }
   lua_settop(L, INSTEAD);
   return 1;
@@ -343,58 +287,42 @@ static uint32_t last_number(lua_State *L, mwb_state *s) {
                  : (uint32_t)s->engine->journal.seq;
 }
 
-/* What there is to know to take effects back. */
-typedef struct undoing {
-  mwb_fold heard;
-  uint32_t *numbers; /* of the restoring writes, or NULL: nobody reads causes */
-  int intact;        /* has nobody written the objects since the effects? */
-} undoing;
-
-/* The effects at FROM are about to be undone.  Fills NUMBERS and HEARD. */
-static void begin_undo(lua_State *L, mwb_state *s, undoing *u) {
+/* The effects at FROM are about to be undone.  Pushes NUMBERS and HEARD. */
+static void begin_undo(lua_State *L, mwb_state *s, progress *p) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
-  mwb_place p;
-  u->intact = lua_isnil(L, INSTEAD) && mwb_is_intact(L, s, FROM);
-  if (u->intact) fx->began = mw_age_end(s->engine);
+  mwb_place place;
+  p->intact = lua_isnil(L, INSTEAD) && mwb_is_intact(L, s, FROM);
+  if (p->intact) fx->began = mw_age_end(s->engine);
   fx->undone = 0;
-  u->numbers = NULL;
+  p->numbers = NULL;
   if (mwb_is_read(s)) {
-    u->numbers =
+    p->numbers =
         (uint32_t *)lua_newuserdatauv(L, (fx->n + 1) * sizeof(uint32_t), 0);
-    memset(u->numbers, 0, fx->n * sizeof(uint32_t));
+    memset(p->numbers, 0, fx->n * sizeof(uint32_t));
   } else {
     lua_pushnil(L);
   }
-  p = mwb_find_entries(L, FROM);
-  mwb_fold_heard(L, s, &u->heard, &p, fx->n, 0);
+  place = mwb_find_entries(L, FROM);
+  mwb_fold_heard(L, s, &p->heard, &place, fx->n, 0);
   lua_replace(L, HEARD);
 }
 
-/* Notes the number of the write that has restored the entry `i`, if there was
-** one since the journal was at `seq`: the effects know it, for it is the cause
-** if they are done again. */
-static void note_restored(lua_State *L, mwb_state *s, const undoing *u,
-                          size_t i, uint64_t seq) {
+/* All old values are stored: the effects know the numbers of the writes that
+** have restored them, the causes if they are done again.  Tells the watches, and
+** puts the first error of a guard at PROBLEM, in a table. */
+static void end_undo(lua_State *L, mwb_state *s, const progress *p) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
-  if (u->numbers != NULL && s->engine->journal.seq != seq)
-    u->numbers[i] = last_number(L, s);
-  if (!fx->is_view)
-    fx->entries[i].context = (u->numbers != NULL) ? u->numbers[i] : 0;
-}
-
-/* All old values are stored: tells the watches.  Puts the first error of a
-** guard at PROBLEM, in a table. */
-static void end_undo(lua_State *L, mwb_state *s, undoing *u) {
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
-  mwb_place p;
+  mwb_place place;
+  size_t i;
   s->journal->given = 0;
-  if (!fx->is_view) fx->undone = 1;
-  if (u->intact) mwb_see_effects(s, fx);
-  lua_settop(L, HEARD);
+  if (p->intact) mwb_see_effects(s, fx);
   lua_settop(L, ERROR);
-  p = mwb_find_entries(L, FROM);
-  mwb_tell_memos(L, s, &p, fx->n, u->numbers);
-  mwb_tell_undone(L, s, &u->heard, FROM, ERROR, u->numbers);
+  place = mwb_find_entries(L, FROM);
+  fx->undone = !place.in_log;
+  for (i = 0; i < fx->n && !place.in_log; i++)
+    place.entries[i].context = (p->numbers != NULL) ? p->numbers[i] : 0;
+  mwb_tell_memos(L, s, &place, fx->n, p->numbers);
+  mwb_tell_undone(L, s, &p->heard, FROM, ERROR, p->numbers);
   if (lua_isnil(L, ERROR)) return;
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, ERROR);
@@ -402,33 +330,27 @@ static void end_undo(lua_State *L, mwb_state *s, undoing *u) {
   lua_replace(L, PROBLEM);
 }
 
-/* store_all(writes, _, instead, progress) -> nil, or a table with the first
+/* store_all(effects, _, instead, progress) -> nil, or a table with the first
 ** error of a guard */
 static int store_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  lua_Integer i, n = count_writes(L);
-  int back = p->way & MWB_BACK, top = back ? HEARD : PROBLEM;
-  undoing u;
-  one its;
+  int back = p->way & MWB_BACK, top;
   lua_pushnil(L);
   lua_replace(L, PROBLEM);
-  if (back) begin_undo(L, s, &u);
-  for (i = 1; i <= n; i++) {
+  if (back) begin_undo(L, s, p);
+  for (top = lua_gettop(L); next_write(L, s, p); lua_settop(L, top)) {
     uint64_t seq = s->engine->journal.seq;
-    lua_settop(L, top);
-    p->at = back ? n + 1 - i : i;
-    if (!push_write(L, s, p->at, back ? MW_OLD : MW_NOW, &its)) continue;
-    if (!replace_value(L, INSTEAD, p->at)) continue;
-    lua_pushinteger(L, its.kind);
+    lua_pushinteger(L, p->kind);
     lua_pushinteger(L, p->way);
-    lua_pushinteger(L, (lua_Integer)its.obj);
-    s->journal->given = its.cause;
-    lua_call(L, 6, 1);
-    if (back) note_restored(L, s, &u, (size_t)p->at - 1, seq);
+    lua_pushinteger(L, (lua_Integer)p->obj);
+    s->journal->given = p->cause;
+    mwb_call(L, s, mwb_write_one, 6, 1);
+    if (back && p->numbers != NULL && s->engine->journal.seq != seq)
+      p->numbers[p->at - 1] = last_number(L, s);
     if (!lua_isnil(L, -1) && lua_isnil(L, PROBLEM)) lua_replace(L, PROBLEM);
   }
-  if (back) end_undo(L, s, &u);
+  if (back) end_undo(L, s, p);
   lua_settop(L, PROBLEM);
   return 1;
 }
@@ -438,9 +360,12 @@ static int store_all(lua_State *L) {
 ** is one.  Pushes one result. */
 static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
   uint32_t given = s->journal->given;
-  progress p = {0, way};
+  progress p;
   int status, i;
+  memset(&p, 0, sizeof(p));
   lua_settop(L, PROBLEM);
+  p.n = (lua_Integer)((const mwb_effects *)lua_touserdata(L, FROM))->n;
+  p.way = way;
   for (i = FROM; i <= INSTEAD; i++) lua_pushvalue(L, i);
   lua_pushlightuserdata(L, &p);
   status = mwb_pcall(L, s, f, 4, 1);
@@ -453,7 +378,7 @@ static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
   lua_error(L);
 }
 
-/* store(writes, by, instead, progress or nil) -> nil, or a table with the first
+/* store(effects, by, instead, progress or nil) -> nil, or a table with the first
 ** error of a guard: asks the guards of phase "check" about all writes, and
 ** makes them; raises the error of one that refuses.  `by` is -1 to undo
 ** effects, 1 to store values as they were stored, or 0. */
@@ -483,8 +408,5 @@ static int take_back(lua_State *L) {
 void mwb_open_apply(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"store", store_writes}, {"take_back", take_back}, {NULL, NULL}};
-  mwb_state *s = mwb_state_of(L);
-  mwb_push_function(L, s, write_one);
-  mwb_keep(L, s, MWB_WRITEONE);
   mwb_set_funcs(L, functions);
 }

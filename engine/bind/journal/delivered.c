@@ -14,20 +14,6 @@
 #include "../base/base.h"
 #include "../traps/traps.h"
 
-/* Pushes a copy of what the table at `object` holds now. */
-static void push_copy(lua_State *L, int object) {
-  int copy;
-  lua_newtable(L);
-  copy = lua_gettop(L);
-  mwb_push_contents(L, object);
-  for (lua_pushnil(L); lua_next(L, copy + 1) != 0;) {
-    lua_pushvalue(L, -2);
-    lua_insert(L, -2);
-    lua_rawset(L, copy);
-  }
-  lua_settop(L, copy);
-}
-
 /* Pushes the parts that the object on the top had before; they may be none. */
 static void push_parts(lua_State *L, int all) {
   int object = lua_gettop(L);
@@ -43,15 +29,14 @@ static void push_parts(lua_State *L, int all) {
 /* Notes what a field of an object held; a field that was absent has the table
 ** of fields as its value. */
 static void put_field(lua_State *L, const mwi_undone *walk, int parts) {
-  int values = parts + 1;
   if (lua_rawgeti(L, parts, MWB_FIELDS) == LUA_TNIL) {
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, -1);
     lua_rawseti(L, parts, MWB_FIELDS);
   }
-  mwb_unpack(L, values, &walk->entry, MW_KEY);
-  mwb_unpack(L, values, &walk->entry, MW_OLD);
+  mwb_unpack(L, parts + 1, &walk->entry, MW_KEY);
+  mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
   if (lua_isnil(L, -2)) return; /* a key that has died */
   if (lua_isnil(L, -1)) lua_copy(L, -3, -1);
   lua_rawset(L, -3);
@@ -63,15 +48,15 @@ static void take_back(lua_State *L, mwb_state *s, const mwi_undone *walk,
   if (!mwb_alive(L, s, walk->entry.obj)) return;
   push_parts(L, all);
   mwb_push_values(L, mwb_coroutine_of(s, walk->owner));
-  if (kind == MW_METATABLE || kind == MW_CALL) {
+  if (kind == MW_METATABLE) {
     mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
-    if (kind == MW_METATABLE && lua_isnil(L, -1)) {
-      lua_pop(L, 1);
-      lua_pushboolean(L, 0);
-    }
-    lua_rawseti(L, parts, (kind == MW_METATABLE) ? MWB_CLASSBEFORE : MWB_STATE);
-    lua_pushboolean(L, 1);
-    if (kind == MW_CALL) lua_rawseti(L, parts, MWB_HASSTATE);
+    if (lua_isnil(L, -1)) lua_pushboolean(L, 0);
+    lua_rawseti(L, parts, MWB_CLASSBEFORE);
+  } else if (kind == MW_CALL) {
+    lua_createtable(L, 1, 0);
+    mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
+    lua_rawseti(L, -2, 1);
+    lua_rawseti(L, parts, MWB_STATE);
   } else if (lua_istable(L, object)) {
     put_field(L, walk, parts);
   }
@@ -105,29 +90,37 @@ int mwb_push_part_before(lua_State *L, int all, int object, int part) {
   return lua_type(L, -1);
 }
 
+/* Copies the fields of the table at `from` to that on the top; a value that is
+** `absent` stands for an absent field. */
+static void copy_fields(lua_State *L, int from, const void *absent) {
+  int to = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, from) != 0;) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    if (lua_topointer(L, -1) == absent && absent != NULL) {
+      lua_pop(L, 1);
+      lua_pushnil(L);
+    }
+    lua_rawset(L, to);
+  }
+}
+
 int mwb_push_before(lua_State *L, int all, int object) {
-  int parts = lua_gettop(L) + 1, fields = parts + 1, copy = parts + 2;
-  if (all == 0 || !lua_istable(L, all)) return 0;
-  lua_pushvalue(L, object);
-  if (lua_rawget(L, all) != LUA_TTABLE ||
-      lua_rawgeti(L, parts, MWB_FIELDS) != LUA_TTABLE) {
-    lua_settop(L, parts - 1);
+  int top = lua_gettop(L), parts = top + 1, fields = top + 2;
+  if (mwb_push_part_before(L, all, object, MWB_FIELDS) != LUA_TTABLE) {
+    lua_settop(L, top);
     return 0;
   }
+  lua_pushvalue(L, object);
+  lua_rawget(L, all);
+  lua_insert(L, parts);
   if (lua_rawgeti(L, parts, MWB_CONTENTS) == LUA_TNIL) {
     luaL_checkstack(L, LUA_MINSTACK, "deliver");
-    lua_settop(L, fields);
-    push_copy(L, object);
-    for (lua_pushnil(L); lua_next(L, fields) != 0;) {
-      lua_pushvalue(L, -2);
-      lua_insert(L, -2);
-      if (lua_rawequal(L, -1, fields)) {
-        lua_pop(L, 1);
-        lua_pushnil(L);
-      }
-      lua_rawset(L, copy);
-    }
-    lua_pushvalue(L, copy);
+    mwb_push_contents(L, object);
+    lua_newtable(L);
+    copy_fields(L, fields + 2, NULL);
+    copy_fields(L, fields, lua_topointer(L, fields));
+    lua_pushvalue(L, -1);
     lua_rawseti(L, parts, MWB_CONTENTS);
   }
   lua_replace(L, parts);

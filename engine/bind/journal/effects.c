@@ -77,13 +77,14 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
                                        "effects");
 }
 
-static const mw_entry *log_of(const mwb_coroutine *t) {
+static mw_entry *log_of(const mwb_coroutine *t) {
   return mwi_log_of(&t->s->engine->journal, t->newest)->entries;
 }
 
 mwb_place mwb_find_entries(lua_State *L, int index) {
-  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
-  mwb_place p = {fx->entries, lua_gettop(L) + 1};
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
+  mwb_place p = {fx->entries, lua_gettop(L) + 1, 0};
+  uint32_t first = fx->first;
   const store *its;
   if (fx->held.few) {
     lua_pushvalue(L, index);
@@ -92,14 +93,14 @@ mwb_place mwb_find_entries(lua_State *L, int index) {
   lua_getiuservalue(L, index, 1);
   if (!fx->is_view) return p;
   its = (const store *)lua_touserdata(L, -1);
-  if (its->of != NULL) {
-    p.entries = log_of(its->of) + fx->first;
+  p.in_log = its->of != NULL;
+  if (p.in_log) {
+    p.entries = log_of(its->of) + first;
     mwb_push_values(L, its->of);
   } else {
-    const mwb_effects *of;
     lua_getiuservalue(L, -1, 1);
-    of = (const mwb_effects *)lua_touserdata(L, -1);
-    p.entries = of->entries + (fx->first - its->first);
+    fx = (mwb_effects *)lua_touserdata(L, -1);
+    p.entries = fx->entries + (first - its->first);
     lua_getiuservalue(L, -1, 1);
     lua_replace(L, -2);
   }
@@ -324,8 +325,9 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
     mwb_pack(L, s, &fx->held, table, top + 1, entry, part);
     lua_settop(L, top);
   }
-  lua_getfield(L, list, "kind");
-  entry->kind = (uint8_t)mwb_kind(L, top + 1);
+  entry->kind = MW_UPDATE;
+  if (lua_getfield(L, list, "kind") != LUA_TNIL)
+    entry->kind = (uint8_t)mwb_kind(L, top + 1);
   set_absent(entry, MW_OLD, MW_INSERT);
   set_absent(entry, MW_NOW, MW_DELETE);
   if (lua_getfield(L, list, "where") == LUA_TSTRING)

@@ -14,6 +14,7 @@
 */
 #include "journal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../base/base.h"
@@ -145,56 +146,38 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
-/* Is the site's place that of the function? */
-static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
-  return site->line == ar->currentline &&
-         strncmp(site->text, ar->short_src, site->file) == 0 &&
-         ar->short_src[site->file] == '\0';
-}
-
-static void set_site(lua_State *L, mwb_state *s, mwb_call_site *site,
-                     const lua_Debug *ar) {
-  site->line = 0; /* until the text is held */
-  site->file = strlen(ar->short_src);
-  mwb_push(L, s, MWB_SITES);
-  site->text = lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
-  lua_rawseti(L, -2, site - s->journal->sites + 1);
-  site->line = ar->currentline;
-  site->id = 0;
-  lua_pop(L, 1);
-}
-
-static uint32_t hold_site(lua_State *L, mwb_state *s, mwb_held *held,
-                          mwb_call_site *site) {
-  if (site->id != held->id) {
-    mwb_push(L, s, MWB_SITES);
-    lua_rawgeti(L, -1, site - s->journal->sites + 1);
-    site->number = mwb_hold_value(L, held, 0, lua_gettop(L));
-    site->id = held->id;
-    lua_pop(L, 2);
-  }
-  return site->number;
+/* Is the text at the top the place of the function? */
+static int is_place(lua_State *L, const lua_Debug *ar) {
+  size_t file = strlen(ar->short_src);
+  const char *text = lua_tostring(L, -1);
+  return text != NULL && strncmp(text, ar->short_src, file) == 0 &&
+         text[file] == ':' && atoi(text + file + 1) == ar->currentline;
 }
 
 uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
   lua_Debug ar;
-  int level;
+  int level, top = lua_gettop(L);
+  uint32_t number = 0;
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
-  for (level = 0; lua_getstack(L, level, &ar); level++) {
-    mwb_call_site *site;
+  mwb_push(L, s, MWB_SITES);
+  for (level = 0; number == 0 && lua_getstack(L, level, &ar); level++) {
+    uintptr_t at;
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0) continue;
-    site =
-        &s->journal
-             ->sites[(((uintptr_t)ar.source >> 4) + (unsigned)ar.currentline) %
-                     MWB_SITES_KNOWN];
-    if (!is_site(site, &ar)) {
+    at = ((uintptr_t)ar.source >> 4) + (uintptr_t)ar.currentline;
+    at = at % MWB_SITES_KNOWN + 1;
+    lua_rawgeti(L, top + 1, (lua_Integer)at);
+    if (!is_place(L, &ar)) {
+      lua_settop(L, top + 1);
       if (is_ours(L, &ar)) continue;
-      set_site(L, s, site, &ar);
+      lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+      lua_pushvalue(L, -1);
+      lua_rawseti(L, top + 1, (lua_Integer)at);
     }
-    return hold_site(L, s, held, site);
+    number = mwb_hold_string(L, s, held, 0, top + 2);
   }
-  return 0;
+  lua_settop(L, top);
+  return number;
 }
 
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {

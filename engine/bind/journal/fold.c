@@ -122,8 +122,8 @@ static int actual(lua_State *L) {
 }
 
 /* The stack of `changed`: the effects, what leads to the entries, memory for
-** two folds, what is found, the object of an entry, the table that has its
-** contents or nil, and whether something was put into the object raw. */
+** two folds, what is found, the object of an entry, and the table that has its
+** contents. */
 enum {
   EFFECTS = 1,
   PLACE,
@@ -132,8 +132,7 @@ enum {
   FOUND,
   VALUES,
   ITS_OBJECT,
-  CONTENTS,
-  RAW
+  CONTENTS
 };
 
 /* Puts the object of an entry at ITS_OBJECT, and what belongs to it above.
@@ -141,16 +140,7 @@ enum {
 static int find_object(lua_State *L, const mwb_state *s, mw_handle obj) {
   lua_settop(L, VALUES);
   if (!mwb_alive(L, s, obj)) return 0;
-  if (!lua_istable(L, ITS_OBJECT)) return 1;
-  if (!mwb_push_shadow(L, ITS_OBJECT)) {
-    lua_pushvalue(L, ITS_OBJECT);
-    lua_pushboolean(L, 0);
-    return 1;
-  }
-  lua_pushnil(L);
-  if (!lua_next(L, ITS_OBJECT)) return 1;
-  lua_pop(L, 2);
-  lua_pushboolean(L, 1);
+  if (lua_istable(L, ITS_OBJECT)) mwb_push_contents(L, ITS_OBJECT);
   return 1;
 }
 
@@ -159,11 +149,8 @@ static int find_object(lua_State *L, const mwb_state *s, mw_handle obj) {
 static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
                         const mw_entry *entry) {
   if (lua_istable(L, ITS_OBJECT) && entry->kind != MW_METATABLE) {
-    if (lua_toboolean(L, RAW)) {
-      mwb_unpack(L, p->values, entry, MW_KEY);
-      if (lua_rawget(L, ITS_OBJECT) != LUA_TNIL) return;
-      lua_pop(L, 1);
-    }
+    mwb_unpack(L, p->values, entry, MW_KEY);
+    if (lua_rawget(L, ITS_OBJECT) != LUA_TNIL) return;
     mwb_unpack(L, p->values, entry, MW_KEY);
     lua_rawget(L, CONTENTS);
     return;
@@ -208,19 +195,6 @@ static void push_expected(lua_State *L, mwb_state *s, mwb_fold *f, mwb_place *p,
   at->last = number;
 }
 
-/* Is the value on the top that part of the entry? */
-static int is_part(lua_State *L, const mwb_place *p, const mw_entry *entry,
-                   int part) {
-  int same;
-  if (entry->type[part] == MW_TINTEGER)
-    return lua_isinteger(L, -1) &&
-           lua_tointeger(L, -1) == (lua_Integer)entry->value[part].i;
-  mwb_unpack(L, p->values, entry, part);
-  same = mwb_is_same(L, -1, -2);
-  lua_pop(L, 1);
-  return same;
-}
-
 /* Notes that the field of an entry holds the value on the top instead, in the
 ** two tables at `found`; pops the value. */
 static void note_difference(lua_State *L, int found, uint32_t number) {
@@ -259,7 +233,7 @@ static int changed(lua_State *L) {
     if (entry.obj != last) lives = find_object(L, s, entry.obj);
     last = entry.obj;
     if (!lives) continue;
-    lua_settop(L, RAW);
+    lua_settop(L, CONTENTS);
     its = NULL;
     if (lua_isuserdata(L, ITS_OBJECT)) {
       if (objects.place == NULL) {
@@ -270,7 +244,9 @@ static int changed(lua_State *L) {
     }
     if (its != NULL && its->mark == MIXED) continue;
     push_expected(L, s, &f, &p, &entry, number, MW_OLD + MW_NOW - part);
-    if (is_part(L, &p, &entry, part)) continue;
+    mwb_unpack(L, p.values, &entry, part);
+    if (mwb_is_same(L, -1, -2)) continue;
+    lua_pop(L, 1);
     note_difference(L, FOUND, number);
     if (its != NULL) its->mark |= DIFFERS;
   }
@@ -287,13 +263,21 @@ static int is_changed(lua_State *L, const mwb_place *p, const mwb_folded *at) {
   return !is_same_part(L, p, first, MW_OLD, last, MW_NOW);
 }
 
+/* Has a positive integer key come or gone with the entry? */
+static int is_of_length(const mw_entry *entry) {
+  return entry->type[MW_KEY] == MW_TINTEGER && entry->value[MW_KEY].i > 0 &&
+         (entry->type[MW_OLD] == MW_TABSENT) !=
+             (entry->type[MW_NOW] == MW_TABSENT);
+}
+
 /* changes(effects) -> whether there is a field that has another value after the
 ** effects than before them; "state" if only the states of userdata have, which
-** the policy makes anew each time */
+** the policy makes anew each time; and whether a list may have another length */
 static int changes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = mwb_check_effects(L, "changes");
   uint32_t i;
+  int longer = 0;
   mwb_fold f;
   mwb_place p;
   lua_settop(L, 1);
@@ -303,6 +287,7 @@ static int changes(lua_State *L) {
     mwb_folded *at = mwb_fold_find(L, s, &f, i);
     if (at->first == 0) at->first = i;
     at->last = i;
+    longer = longer || is_of_length(&p.entries[i - 1]);
   }
   lua_pushboolean(L, 0);
   for (i = 0; i < f.n; i++) {
@@ -314,66 +299,21 @@ static int changes(lua_State *L) {
     lua_pushboolean(L, 1);
     break;
   }
-  return 1;
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** Lists
-** ======================================================= */
-
-/* is_longer(effects) -> whether a positive integer key has come or gone, so
-** that a list may have another length */
-static int is_longer(lua_State *L) {
-  const mwb_effects *fx;
-  uint32_t i = 0;
-  mwb_place p;
-  fx = mwb_check_effects(L, "is_longer");
-  p = mwb_find_entries(L, 1);
-  for (; i < fx->n; i++) {
-    const mw_entry *entry = &p.entries[i];
-    if (entry->type[MW_KEY] == MW_TINTEGER && entry->value[MW_KEY].i > 0 &&
-        (entry->type[MW_OLD] == MW_TABSENT) !=
-            (entry->type[MW_NOW] == MW_TABSENT))
-      break;
-  }
-  lua_pushboolean(L, i < fx->n);
-  return 1;
+  lua_pushboolean(L, longer);
+  return 2;
 }
 
 /* Returns a number for the value on the top, which other values do not share,
 ** but by chance. */
 static uint64_t hash_value(lua_State *L) {
-  uint64_t hash = (uint64_t)lua_type(L, -1);
-  size_t len;
-  const char *text;
-  lua_Number n;
-  switch (lua_type(L, -1)) {
-    case LUA_TNUMBER:
-      if (lua_isinteger(L, -1)) return (uint64_t)lua_tointeger(L, -1);
-      n = lua_tonumber(L, -1);
-      memcpy(&hash, &n, sizeof(n) < sizeof(hash) ? sizeof(n) : sizeof(hash));
-      return ~hash;
-    case LUA_TSTRING:
-      text = lua_tolstring(L, -1, &len);
-      for (hash += len; len > 0; len--)
-        hash = hash * 31 + (unsigned char)text[len - 1];
-      return hash;
-    case LUA_TBOOLEAN:
-      return hash + (uint64_t)lua_toboolean(L, -1) * 1024;
-    default:
-      return hash ^ (uint64_t)(uintptr_t)lua_topointer(L, -1) << 3;
-  }
-}
-
-/* stored(table, key) -> the value that is stored there */
-static int stored(lua_State *L) {
-  lua_settop(L, KEY);
-  mwb_push_contents(L, OBJECT);
-  lua_insert(L, KEY);
-  lua_rawget(L, KEY);
-  return 1;
+  lua_Number n = lua_tonumber(L, -1);
+  uint64_t hash = 0;
+  if (lua_isinteger(L, -1)) return (uint64_t)lua_tointeger(L, -1);
+  if (lua_isboolean(L, -1)) return 1024u + (uint64_t)lua_toboolean(L, -1);
+  if (lua_type(L, -1) != LUA_TNUMBER)
+    return (uint64_t)(uintptr_t)lua_topointer(L, -1) << 3;
+  memcpy(&hash, &n, sizeof(n) < sizeof(hash) ? sizeof(n) : sizeof(hash));
+  return ~hash;
 }
 
 /* sum(table, from, to) -> a number that is another one if one of the positions
@@ -397,7 +337,6 @@ static int sum(lua_State *L) {
 
 void mwb_open_fold(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"changed", changed}, {"changes", changes}, {"is_longer", is_longer},
-      {"stored", stored},   {"sum", sum},         {NULL, NULL}};
+      {"changed", changed}, {"changes", changes}, {"sum", sum}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

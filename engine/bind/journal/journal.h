@@ -16,14 +16,13 @@ enum {
   MWB_BEGUN,                       /* a transaction, */
   MWB_EFFECTS,                     /* effects, */
   MWB_ORIGIN,                      /* and an origin */
-  MWB_RECORDS,  /* coroutine -> its record, weakly held: see coroutine.c */
-  MWB_PREPARE,  /* the Lua functions for the extras of transactions, */
-  MWB_TAKEN,    /* the function that keeps what is taken back, */
-  MWB_WRITEONE, /* and the one that makes a write: see apply.c */
-  MWB_PAGES,    /* number of a page -> values of delivered entries, */
-  MWB_CONTEXT,  /* the context of a write now, */
-  MWB_PATHS,    /* the function that returns the paths of hierarchies, */
-  MWB_SITES,    /* and the texts of the places in `sites` */
+  MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
+  MWB_PREPARE, /* the Lua functions for the extras of transactions, */
+  MWB_TAKEN,   /* and the one that keeps what is taken back */
+  MWB_PAGES,   /* number of a page -> values of delivered entries, */
+  MWB_CONTEXT, /* the context of a write now, */
+  MWB_PATHS,   /* the function that returns the paths of hierarchies, */
+  MWB_SITES,   /* and the texts of places of writes */
   MWB_JOURNAL_END
 };
 
@@ -58,16 +57,7 @@ typedef struct mwb_context {
   uint32_t id, number;
 } mwb_context;
 
-/* A place in the program, and its number in the held values with that id.  What
-** writes is known by file and line: a program may make a function for each
-** write, and a function that was kept would keep its upvalues. */
-typedef struct mwb_call_site {
-  const char *text; /* "file:line", which MWB_SITES holds */
-  size_t file;      /* length of the file's name */
-  int line;         /* 0: there is no place yet */
-  uint32_t id, number;
-} mwb_call_site;
-
+/* The number of places that MWB_SITES has, by function and line. */
 #define MWB_SITES_KNOWN 256
 
 /* The number, in a page, of a context of a transaction: see delivery.c. */
@@ -117,8 +107,7 @@ struct mwb_journal_state {
   uint32_t given;   /* the cause of the write that is being restored, or 0 */
   uint32_t wheres;  /* the number of readers that want places, */
   uint32_t scoped;  /* and of those that want scopes */
-  mwb_known known[64];                  /* cache: strings that a table holds */
-  mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
+  mwb_known known[64];         /* cache: strings that a table holds */
   mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
   mwb_coroutine page_holder;   /* has the held values of the last page */
   uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
@@ -434,8 +423,9 @@ typedef struct mwb_effects {
 
 /* The entries of effects, and the index of their values. */
 typedef struct mwb_place {
-  const mw_entry *entries;
+  mw_entry *entries;
   int values;
+  int in_log; /* are they those of an open transaction? */
 } mwb_place;
 
 /* Was what happened in that age before the effects, or part of them? */
@@ -588,6 +578,11 @@ void mwb_forget(void *ud, uint64_t seq);
 ** table gets the value as it is, whatever its class would store. */
 enum { MWB_BACK = 1, MWB_STORED = 2 };
 
+/* write(object, key, value, kind of the entry, way, handle) -> nothing, or a
+** table with the error of a guard.  Guards get the kind "apply", and "metatable"
+** for a class; back, nobody is told here. */
+int mwb_write_one(lua_State *L);
+
 /* }====================================================== */
 
 /* {======================================================
@@ -662,10 +657,10 @@ int mwb_because(lua_State *L);
 ** ======================================================= */
 
 /* What an object had before, in an array: the contents of a table, once they
-** are asked for; the class, `false` for none; whether there is a state of a
-** userdata, with the state; and the fields that have been written, from which
-** the contents are made.  An absent part is as it is now. */
-enum { MWB_CONTENTS = 1, MWB_CLASSBEFORE, MWB_HASSTATE, MWB_STATE, MWB_FIELDS };
+** are asked for; the class, `false` for none; the state of a userdata, in a
+** table; and the fields that have been written, from which the contents are
+** made.  An absent part is as it is now. */
+enum { MWB_CONTENTS = 1, MWB_CLASSBEFORE, MWB_STATE, MWB_FIELDS };
 
 /* Pushes a table: object -> what the object had before all open transactions;
 ** nil if none of them has written anything. */

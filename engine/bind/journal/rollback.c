@@ -97,7 +97,6 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   lua_State *L = u->L;
   int status;
   if (restore_quickly(u, s, entry)) return;
-  mwb_push(L, s, MWB_WRITEONE);
   if (!mwb_alive(L, s, entry->obj)) {
     lua_settop(L, HELD);
     return;
@@ -107,7 +106,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   lua_pushinteger(L, entry->kind);
   lua_pushinteger(L, MWB_BACK);
   lua_pushinteger(L, (lua_Integer)entry->obj);
-  status = lua_pcall(L, 6, 0, 0);
+  status = mwb_pcall(L, s, mwb_write_one, 6, 0);
   if (status == LUA_ERRMEM) lua_error(L);
   if (status != LUA_OK && lua_isnil(L, FIRST_ERROR))
     lua_replace(L, FIRST_ERROR);
@@ -318,11 +317,13 @@ void mwb_tell_memos(lua_State *L, mwb_state *s, const mwb_place *p, size_t n,
 
 void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
   int held = lua_gettop(L) + 2;
-  mwb_place p = {NULL, held};
+  mwb_place p = {NULL, held, 1};
   size_t n;
   restore_writes(L, s, owner);
   mwb_push_values(L, mwb_coroutine_of(s, owner));
-  p.entries = mw_owner_entries(s->engine, owner, &n);
+  mw_owner_entries(s->engine, owner, &n);
+  p.entries = mwi_log_of(&s->engine->journal, owner)->entries +
+              s->engine->journal.owners[owner].mark;
   mwb_tell_memos(L, s, &p, n, NULL);
   mwb_fold_heard(L, s, heard, &p, n, owner);
   if (heard->n > 0)

@@ -519,8 +519,8 @@ static void put_userdata(writer *w) {
   mwb_put_byte(&w->out, MWB_ITEM_USERDATA);
   lua_settop(L, IGNORED);
   push_class_name(w);
-  if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_HASSTATE) != LUA_TNIL) {
-    mwb_push_part_before(L, BEFORE, CURRENT, MWB_STATE);
+  if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_STATE) == LUA_TTABLE) {
+    lua_rawgeti(L, -1, 1);
     lua_replace(L, -3);
   }
   lua_pop(L, 1);

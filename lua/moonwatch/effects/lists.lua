@@ -17,9 +17,11 @@ local core = require "moonwatch.core"
 local fold = require "moonwatch.effects.fold"
 
 local private = core.private
-local stored, sum = private.stored, private.sum
+local raw, sum = private.raw, private.sum
 
 local lists = {}
+
+local function stored(list, key) return rawget(raw(list), key) end
 
 -- Returns what is known of a table whose length the effects have changed, by
 -- its fields in a fold; nil if it is no list, or as long as before.
@@ -53,7 +55,6 @@ end
 --- Returns an array of the lists whose length effects have just changed, or
 -- nil.
 function lists.of(fx)
-  if not private.is_longer(fx) then return nil end
   local list
   for object, fields in pairs(fold.add(fold.new(), fx).fields) do
     local known = type(object) == "table" and list_of(object, fields)

@@ -297,7 +297,7 @@ end
 -- Likewise, about a list that is longer or shorter than it was.
 local function choose_list(self, known, on_conflict, instead, level)
   local e = entry_of_list(self, known)
-  local actual = private.stored(known.object, e.key)
+  local actual = rawget(private.raw(known.object), e.key)
   local decision = decide(on_conflict, entry_of_list(self, known), actual,
     level)
   if decision == "abort" then
@@ -375,7 +375,8 @@ end
 local function write(prepare, stored, progress)
   progress.list = prepare()
   if not stored then progress.tracked = track_some(progress.list) end
-  return private.store(progress.list, stored and 1 or 0, nil, progress)
+  return private.store(private.effects(progress.list), stored and 1 or 0, nil,
+    progress)
 end
 
 --- Writes all entries in the list that `prepare()` returns, or nothing.
