@@ -398,6 +398,19 @@ describe("a cause", function()
       end
     end)
 
+  it("of a redo of many writes is the undo's write", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder()
+    local history = mw.history()
+    history:run("step", function()
+      for i = 1, 40 do t[i] = i end
+    end)
+    history:undo()
+    local undone = r:why(t, 20).seq
+    history:redo()
+    assert.equal(undone, r:why(t, 20).because)
+  end)
+
   it("of what a guard or a memo writes in an undo is the write of the undo",
     function()
       for _, phase in ipairs { "before", "after" } do
