@@ -268,8 +268,8 @@ function History:run(label, fn, ...)
   self = state_of(self, "run")
   check.argument(type(label) == "string", 1, "run", "string", label)
   check.argument(type(fn) == "function", 2, "run", "function", fn)
-  if is_in_run(self) then return inner(run(nil, nil, fn, ...)) end
-  return finish(self, label, run(self, label, fn, ...))
+  if is_in_run(self) then return inner(run(nil, nil, false, fn, ...)) end
+  return finish(self, label, run(self, label, false, fn, ...))
 end
 
 -- }======================================================
@@ -284,7 +284,7 @@ local function travel(self, number, by)
   local step = self.steps[number]
   local list = step.lists and lists.find_changed(step.lists, by)
   local fx, problem, entry = recorded.travel(effects_of(step), by,
-    self.on_conflict, 4, self.on_step and run or private.run_bare, self,
+    self.on_conflict, 4, not self.on_step, self,
     step.label, list)
   if not fx then return nil, problem, entry end
   act(self, go, step, by)

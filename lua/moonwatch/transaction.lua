@@ -12,7 +12,7 @@ local reads = require "moonwatch.effects.reads"
 local private = core.private
 
 local transaction = {
-  begin = private.begin, transaction = private.transaction, run = private.run,
+  begin = private.begin, transaction = private.transaction,
 }
 
 --- Effects -> the reads of their transaction, if the program asked for reads.
@@ -129,7 +129,7 @@ private.on_rollback = transaction.on_rollback
 --- Calls `f(...)` and returns its result.  If `f` raises, its writes are taken
 -- back, and the error goes on.
 function transaction.attempt(f, ...)
-  local ok, err, result = private.run_bare(nil, nil, f, ...)
+  local ok, err, result = private.run(nil, nil, true, f, ...)
   if not ok then error(err, 0) end
   return result
 end

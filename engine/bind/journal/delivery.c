@@ -105,15 +105,6 @@ static uint64_t count_frames(const mwb_state *s) {
   return n;
 }
 
-/* Returns the handle of a coroutine, or MW_NONE. */
-static mw_handle thread_of(lua_State *of, mwb_state *s) {
-  mw_handle thread;
-  lua_pushthread(of);
-  thread = mwb_handle_of(of, s, lua_gettop(of));
-  lua_pop(of, 1);
-  return thread;
-}
-
 /* Has the coroutine scopes of its own? */
 static int has_scopes(lua_State *of, mwb_state *s) {
   const mwi_hierarchies *all = &s->engine->scope;
@@ -122,7 +113,9 @@ static int has_scopes(lua_State *of, mwb_state *s) {
   if (!lua_checkstack(of, LUA_MINSTACK)) return 0;
   if (mwb_outermost_scope(of, s) != NULL) return 1;
   if (count_frames(s) == 0) return 0;
-  thread = thread_of(of, s);
+  lua_pushthread(of);
+  thread = mwb_handle_of(of, s, lua_gettop(of));
+  lua_pop(of, 1);
   for (i = 0; n == 0 && i < all->n; i++)
     if (all->all[i] != NULL) mw_hierarchy_stack(s->engine, i, thread, &n);
   return n > 0;
@@ -381,15 +374,12 @@ int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = (host == NULL) ? s->service : *(lua_State **)host;
   delivered its = {entry, values};
-  int status;
   if (values->owner == 0 && values->old_owner == 0) return MW_OK;
   if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
   lua_pushcfunction(L, take_values);
   lua_pushlightuserdata(L, s);
   lua_pushlightuserdata(L, &its);
-  status = lua_pcall(L, 2, 0, 0);
-  if (status != LUA_OK) lua_pop(L, 1);
-  return (status == LUA_OK) ? MW_OK : MW_NOMEM;
+  return mwb_code_of(L, lua_pcall(L, 2, 0, 0));
 }
 
 /* }====================================================== */

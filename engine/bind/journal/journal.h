@@ -294,6 +294,14 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
 int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host);
 
+/* Returns the engine's code for the status of a protected call, and pops the
+** error. */
+static inline int mwb_code_of(lua_State *L, int status) {
+  if (status == LUA_OK) return MW_OK;
+  lua_pop(L, 1);
+  return MW_NOMEM;
+}
+
 /* In the functions below, `values` is the index of a table of held values, or
 ** of effects that have the values themselves.  Who adds values names the table
 ** by `held` and `table`: the latter is the index of the effects that own the

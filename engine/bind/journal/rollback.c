@@ -156,7 +156,6 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
               void *host) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = *(lua_State **)host;
-  int status;
   memset(key, 0, sizeof(*key));
   if (mwi_no_field(entry->kind, key)) return MW_OK;
   if (entry->type[MW_KEY] != MW_TOTHER) {
@@ -167,9 +166,7 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
   lua_pushinteger(L, (lua_Integer)owner);
   lua_pushlightuserdata(L, (void *)(uintptr_t)entry);
   lua_pushlightuserdata(L, key);
-  status = mwb_pcall(L, s, push_field, 3, 0);
-  if (status != LUA_OK) lua_pop(L, 1);
-  return (status == LUA_OK) ? MW_OK : MW_NOMEM;
+  return mwb_code_of(L, mwb_pcall(L, s, push_field, 3, 0));
 }
 
 /* hand(entry, coroutine, another coroutine): the values of the entry move to
@@ -207,13 +204,10 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = *(lua_State **)host;
-  int status;
   lua_pushlightuserdata(L, entry);
   lua_pushlightuserdata(L, mwb_coroutine_of(s, owner));
   lua_pushlightuserdata(L, mwb_coroutine_of(s, parent));
-  status = mwb_pcall(L, s, move_values, 3, 0);
-  if (status != LUA_OK) lua_pop(L, 1);
-  return (status == LUA_OK) ? MW_OK : MW_NOMEM;
+  return mwb_code_of(L, mwb_pcall(L, s, move_values, 3, 0));
 }
 
 void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
@@ -241,6 +235,16 @@ static mwi_object *heard_object(const mwb_state *s, const mw_entry *entry) {
   return (r == NULL || (!r->watched && r->nodes == 0)) ? NULL : r;
 }
 
+/* Returns the field of an entry, as the engine knows it. */
+static mw_value field_of(lua_State *L, mwb_state *s, const mwb_place *p,
+                         const mw_entry *entry) {
+  mw_value field;
+  mwb_unpack(L, p->values, entry, MW_KEY);
+  field = mwb_key(L, s, lua_gettop(L));
+  lua_pop(L, 1);
+  return field;
+}
+
 /* Does nobody hear of the field of an entry, and has nobody ever asked how
 ** often the object was written? */
 static int is_unheard(lua_State *L, mwb_state *s, const mwb_place *p,
@@ -248,9 +252,7 @@ static int is_unheard(lua_State *L, mwb_state *s, const mwb_place *p,
   mw_value key;
   if (r->was_watched || mwb_tracing(s)) return 0;
   if (s->engine->watch.deep == 0) return 1;
-  mwb_unpack(L, p->values, entry, MW_KEY);
-  key = mwb_key(L, s, lua_gettop(L));
-  lua_pop(L, 1);
+  key = field_of(L, s, p, entry);
   return mwi_tree_is_quiet(s->engine, r, &key);
 }
 
@@ -260,11 +262,7 @@ static int is_restored(lua_State *L, mwb_state *s, const mwb_place *p,
                        const mw_entry *entry, mw_owner owner) {
   mw_value field;
   if (owner == 0 || !mw_journal_is_mixed(s->engine)) return 1;
-  if (!mwi_no_field(entry->kind, &field)) {
-    mwb_unpack(L, p->values, entry, MW_KEY);
-    field = mwb_key(L, s, lua_gettop(L));
-    lua_pop(L, 1);
-  }
+  if (!mwi_no_field(entry->kind, &field)) field = field_of(L, s, p, entry);
   return mw_owner_is_last(s->engine, owner, entry->obj, &field);
 }
 
@@ -307,11 +305,9 @@ void mwb_tell_memos(lua_State *L, mwb_state *s, const mwb_place *p, size_t n,
     if (r == NULL) continue;
     memset(&change, 0, sizeof(change));
     change.flags_only = 1;
-    mwb_unpack(L, p->values, &p->entries[i], MW_KEY);
-    change.key = mwb_key(L, s, lua_gettop(L));
+    change.key = field_of(L, s, p, &p->entries[i]);
     change.number = (numbers != NULL) ? numbers[i] : 0;
     mwi_write_results(s->engine, r, &change);
-    lua_pop(L, 1);
   }
 }
 

@@ -317,22 +317,19 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
 ** ======================================================= */
 
 static void need_place(lua_State *L, mwb_state *s) {
-  uint32_t size = s->journal->size_transactions, needed;
-  mwb_transaction *bigger;
-  needed = s->engine->journal.n_owners + 2;
-  if (needed <= size) return;
-  while (size < needed) size = (size == 0) ? 8 : 2 * size;
-  bigger = (mwb_transaction *)mwi_resize(
-      s->engine, s->journal->transactions,
-      s->journal->size_transactions * sizeof(*bigger), size * sizeof(*bigger));
-  if (bigger == NULL) {
-    mwb_check(L, MW_NOMEM);
-    return;
+  mwb_journal_state *its = s->journal;
+  while (its->size_transactions < s->engine->journal.n_owners + 2) {
+    uint32_t size = its->size_transactions;
+    mwb_transaction *bigger =
+        (mwb_transaction *)mwi_grow(s->engine, its->transactions, size,
+                                    &its->size_transactions, sizeof(*bigger));
+    if (bigger == NULL) {
+      mwb_check(L, MW_NOMEM);
+      return;
+    }
+    memset(bigger + size, 0, (its->size_transactions - size) * sizeof(*bigger));
+    its->transactions = bigger;
   }
-  memset(bigger + s->journal->size_transactions, 0,
-         (size - s->journal->size_transactions) * sizeof(*bigger));
-  s->journal->transactions = bigger;
-  s->journal->size_transactions = size;
 }
 
 /* Begins a transaction of the running coroutine.  All memory is taken before
@@ -550,10 +547,10 @@ static int close_meta(lua_State *L) {
 ** ======================================================= */
 
 /* The stack of a call: a handle or nil, the number of the transaction, the
-** order of its begin, an object that marks it or nil (later: does nobody want
-** the effects?), a label or nil, and the function with its arguments, or its
+** order of its begin, an object that marks it or nil, a label or nil, does
+** nobody want the effects?, and the function with its arguments, or its
 ** results. */
-enum { CLOSER = 1, NUMBER, ORDER, MARK, NAME, FUNCTION, BARE = MARK };
+enum { CLOSER = 1, NUMBER, ORDER, MARK, NAME, BARE, FUNCTION };
 
 /* Pushes false and the error on the top; the writes are taken back. */
 static int fail(lua_State *L, mwb_state *s) {
@@ -581,14 +578,14 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
     return fail(L, s);
   lua_insert(L, FUNCTION);
   lua_pushboolean(L, 1);
-  lua_replace(L, NAME);
-  return lua_gettop(L) - NAME + 1;
+  lua_replace(L, BARE);
+  return lua_gettop(L) - BARE + 1;
 }
 
 /* Runs the function at FUNCTION in a transaction with the extras at `extras`,
 ** which are the top, or 0; a label is for readers.  In a coroutine that can
 ** yield, Lua closes the handle if the coroutine is closed. */
-static int run(lua_State *L, mwb_state *s, int extras, int bare) {
+static int run(lua_State *L, mwb_state *s, int extras) {
   handle *h = NULL;
   mw_owner owner;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -609,8 +606,6 @@ static int run(lua_State *L, mwb_state *s, int extras, int bare) {
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
   lua_replace(L, ORDER);
   transaction_of(s, owner)->run_of = lua_topointer(L, MARK);
-  lua_pushboolean(L, bare);
-  lua_replace(L, BARE);
   if (h != NULL) {
     hold(s, h, owner);
     lua_toclose(L, CLOSER);
@@ -635,25 +630,21 @@ static int transaction(lua_State *L) {
     read_options(L, s, 1, "transaction");
     lua_remove(L, 1);
   }
-  lua_settop(L, lua_gettop(L) + NAME);
-  lua_rotate(L, 1, NAME);
-  return run(L, s, (arg == 2) ? lua_gettop(L) : 0, 0);
+  lua_settop(L, lua_gettop(L) + BARE);
+  lua_rotate(L, 1, BARE);
+  return run(L, s, (arg == 2) ? lua_gettop(L) : 0);
 }
 
-static int run_marked(lua_State *L, int bare) {
+/* run(mark, label, bare, function, ...): like `transaction`; until the end the
+** object `mark` is that of the transaction; `bare`: with true for the effects.
+** Mark and label may be nil. */
+static int run_marked(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   luaL_checkstack(L, FUNCTION, "too many arguments");
   lua_settop(L, lua_gettop(L) + ORDER);
   lua_rotate(L, 1, ORDER);
-  return run(L, s, 0, bare);
+  return run(L, s, 0);
 }
-
-/* run(mark, label, function, ...): like `transaction`; until the end the object
-** `mark` is that of the transaction.  Either may be nil. */
-static int run_function(lua_State *L) { return run_marked(L, 0); }
-
-/* run_bare(mark, label, function, ...): likewise, with true for the effects */
-static int run_bare(lua_State *L) { return run_marked(L, 1); }
 
 /* is_in_run(object): is a transaction of `run` that the object marks open, of
 ** which the running code is a part? */
@@ -723,12 +714,15 @@ void mwb_close_transactions(mwb_state *s) {
 }
 
 void mwb_open_transaction(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"begin", begin},         {"transaction", transaction},
-      {"run", run_function},    {"run_bare", run_bare},
-      {"is_in_run", is_in_run}, {"extras", extras_of_caller},
-      {"catch_up", catch_up},   {"in_transaction", in_transaction},
-      {"prepare", prepare},     {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"begin", begin},
+                                       {"transaction", transaction},
+                                       {"run", run_marked},
+                                       {"is_in_run", is_in_run},
+                                       {"extras", extras_of_caller},
+                                       {"catch_up", catch_up},
+                                       {"in_transaction", in_transaction},
+                                       {"prepare", prepare},
+                                       {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},
                                      {"rollback", rollback_method},
                                      {"is_open", is_open_method},

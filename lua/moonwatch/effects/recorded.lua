@@ -322,9 +322,9 @@ end
 -- hold what they held then, and no `list` is given that is another one (see
 -- lists.lua); else `on_conflict` decides.  Returns the effects of the writes,
 -- and the first error of a guard in a table; or nil, a message and the entry in
--- question.  The program is at `level`; `run` (or run_bare, for true instead of
--- effects), mark and label are the transaction's.
-function recorded.travel(self, by, on_conflict, level, run, mark_of, label,
+-- question.  The program is at `level`; mark and label are the transaction's,
+-- and `bare` asks for true instead of effects.
+function recorded.travel(self, by, on_conflict, level, bare, mark_of, label,
   list)
   local message, its = choose(self, by, on_conflict, level + 1)
   if not message and list then
@@ -332,7 +332,7 @@ function recorded.travel(self, by, on_conflict, level, run, mark_of, label,
   end
   if message then return nil, message, its end
   local progress = {}
-  local ok, fx, problem = run(mark_of, label,
+  local ok, fx, problem = private.run(mark_of, label, bare,
     taken_back[self] and write_again or private.store, self, by, its, progress)
   if ok then return fx, problem end
   return nil, tostring(fx), progress.at and entry_at(self, progress.at)
@@ -347,7 +347,7 @@ function recorded:apply(opts)
   its_own(self, "apply")
   opts = check.options(opts, OPTIONS, 1, "apply")
   local fx, problem, e = recorded.travel(self, 1, opts.on_conflict, 3,
-    private.run)
+    false)
   if not fx then return nil, problem, e end
   recorded.raise(problem)
   return fx
@@ -385,8 +385,8 @@ end
 -- values of the entries, whatever their classes would store.
 function recorded.write(prepare, stored)
   local progress = { tracked = {} }
-  local ok, fx, problem = transaction.run(nil, nil, write, prepare, stored,
-    progress)
+  local ok, fx, problem = private.run(nil, nil, false, write, prepare,
+    stored, progress)
   for _, object in ipairs(progress.tracked) do private.end_track(object) end
   if ok then return fx, problem end
   return nil, tostring(fx), progress.at and progress.list[progress.at]
