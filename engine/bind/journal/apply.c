@@ -321,7 +321,6 @@ static void end_undo(lua_State *L, mwb_state *s, const progress *p) {
   fx->undone = !place.in_log;
   for (i = 0; i < fx->n && !place.in_log; i++)
     place.entries[i].context = (p->numbers != NULL) ? p->numbers[i] : 0;
-  mwb_tell_memos(L, s, &place, fx->n, p->numbers);
   mwb_tell_undone(L, s, &p->heard, FROM, ERROR, p->numbers);
   if (lua_isnil(L, ERROR)) return;
   lua_createtable(L, 1, 0);

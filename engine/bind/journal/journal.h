@@ -604,27 +604,18 @@ int mwb_write_one(lua_State *L);
 void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
                     const mwb_place *p, size_t n, mw_owner owner);
 
-/* Makes memos out of date that depend on what the entries have written.
-** `numbers`, if not NULL, has the number of each entry's restoring write as a
-** cause. */
-void mwb_tell_memos(lua_State *L, mwb_state *s, const mwb_place *p, size_t n,
-                    const uint32_t *numbers);
-
-/* Tells the watches of the fields in the fold, of the effects at `fx`, that
-** have another value now than after the effects; puts the first error at
-** `error` if there is nil. */
+/* Makes memos that depend on the fields in the fold out of date, and tells the
+** watches of those that have another value now than after the effects at `fx`;
+** puts the first error at `error` if there is nil.  `numbers`, if not NULL, has
+** the number of each entry's restoring write as a cause. */
 void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
                      int error, const uint32_t *numbers);
 
-/* Gives all objects the values from before a transaction.  Pushes the first
-** error or nil, the value of the fold, and effects to tell of, or nil.  Raises
-** if there is no memory; then the caller may try again. */
+/* Gives all objects the values from before a transaction, and effects that look
+** at entries which will change copies.  Pushes the first error or nil, the value
+** of the fold, and effects to tell of, or nil.  Raises if there is no memory;
+** then the caller may try again. */
 void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard);
-
-/* Before an owner is forgotten, whose writes were taken back: effects that look
-** at entries which get its old values get copies.  Raises if there is no
-** memory. */
-void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* }====================================================== */
 

@@ -210,19 +210,6 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   return mwb_code_of(L, mwb_pcall(L, s, move_values, 3, 0));
 }
 
-void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
-  const mwi_journal *journal = &s->engine->journal;
-  const mwi_stake *its;
-  uint32_t i;
-  if (!mw_journal_is_mixed(s->engine)) return;
-  for (i = journal->owners[owner].last; i != 0; i = its->before) {
-    its = mwi_stake_at(journal, i);
-    if (its->newer == 0) continue; /* nobody has written the field later? */
-    mwb_freeze(L, mwb_coroutine_of(s, mwi_stake_at(journal, its->newer)->owner),
-               0, 0);
-  }
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -293,21 +280,18 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
   }
 }
 
-/* Makes the memos of the entries' objects out of date.  This comes before the
-** first guard is called, for a guard may ask for the memo of another object. */
-void mwb_tell_memos(lua_State *L, mwb_state *s, const mwb_place *p, size_t n,
-                    const uint32_t *numbers) {
-  size_t i;
-  if (s->engine->watch.results == 0) return;
-  for (i = 0; i < n; i++) {
-    mwi_object *r = mwb_object_of(s, p->entries[i].obj);
-    mw_change change;
-    if (r == NULL) continue;
-    memset(&change, 0, sizeof(change));
-    change.flags_only = 1;
-    change.key = field_of(L, s, p, &p->entries[i]);
-    change.number = (numbers != NULL) ? numbers[i] : 0;
-    mwi_write_results(s->engine, r, &change);
+/* Before an owner is forgotten, whose writes were taken back: effects that look
+** at entries which get its old values get copies. */
+static void freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
+  const mwi_journal *journal = &s->engine->journal;
+  const mwi_stake *its;
+  uint32_t i = mw_journal_is_mixed(s->engine) ? journal->owners[owner].last : 0;
+  for (; i != 0; i = its->before) {
+    its = mwi_stake_at(journal, i);
+    if (its->newer != 0) /* has somebody written the field later? */
+      mwb_freeze(L,
+                 mwb_coroutine_of(s, mwi_stake_at(journal, its->newer)->owner),
+                 0, 0);
   }
 }
 
@@ -320,13 +304,13 @@ void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
   mw_owner_entries(s->engine, owner, &n);
   p.entries = mwi_log_of(&s->engine->journal, owner)->entries +
               s->engine->journal.owners[owner].mark;
-  mwb_tell_memos(L, s, &p, n, NULL);
   mwb_fold_heard(L, s, heard, &p, n, owner);
   if (heard->n > 0)
     mwb_push_copies(L, s, owner, 0);
   else
     lua_pushnil(L);
   lua_remove(L, held);
+  freeze_heirs(L, s, owner);
 }
 
 /* tell_undone(object, key, value from before the rollback, kind of the entry,
@@ -348,23 +332,40 @@ static int tell_undone(lua_State *L) {
   return mwb_write_run(&w, mwb_store_nothing);
 }
 
+/* Makes the memos of fields in the fold out of date.  This comes before the
+** first guard is called, for a guard may ask for the memo of another object. */
+static void tell_memos(lua_State *L, mwb_state *s, const mwb_fold *heard,
+                       const mwb_place *p, const uint32_t *numbers) {
+  uint32_t i;
+  for (i = 0; i < heard->n && s->engine->watch.results > 0; i++) {
+    const mwb_folded *at = &heard->fields[i];
+    const mw_entry *entry = &p->entries[at->last - 1];
+    mwi_object *r = mwb_object_of(s, entry->obj);
+    mw_change change;
+    if (r == NULL) continue;
+    memset(&change, 0, sizeof(change));
+    change.key = field_of(L, s, p, entry);
+    change.number = (numbers != NULL) ? numbers[at->first - 1] : 0;
+    mwi_write_results(s->engine, r, &change);
+  }
+}
+
 void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
                      int error, const uint32_t *numbers) {
   int top = lua_gettop(L);
   uint32_t i;
-  for (i = 0; i < heard->n; i++) {
+  for (i = 0; i < heard->n; i++, lua_settop(L, top)) {
     const mwb_folded *at = &heard->fields[i];
     mwb_place p = mwb_find_entries(L, fx); /* a guard may have moved them */
     const mw_entry *last = &p.entries[at->last - 1];
-    if (mwb_alive(L, s, last->obj)) {
-      mwb_unpack(L, p.values, last, MW_KEY);
-      mwb_unpack(L, p.values, last, MW_NOW);
-      lua_pushinteger(L, last->kind);
-      lua_pushinteger(L, (numbers != NULL) ? numbers[at->first - 1] : 0);
-      if (mwb_pcall(L, s, tell_undone, 5, 0) != LUA_OK && lua_isnil(L, error))
-        lua_replace(L, error);
-    }
-    lua_settop(L, top);
+    if (i == 0) tell_memos(L, s, heard, &p, numbers);
+    if (!mwb_alive(L, s, last->obj)) continue;
+    mwb_unpack(L, p.values, last, MW_KEY);
+    mwb_unpack(L, p.values, last, MW_NOW);
+    lua_pushinteger(L, last->kind);
+    lua_pushinteger(L, (numbers != NULL) ? numbers[at->first - 1] : 0);
+    if (mwb_pcall(L, s, tell_undone, 5, 0) != LUA_OK && lua_isnil(L, error))
+      lua_replace(L, error);
   }
 }
 

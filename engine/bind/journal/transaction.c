@@ -212,7 +212,6 @@ static int take_back(lua_State *L) {
     lua_pushnil(L);
   mwb_freeze(L, t, s->engine->journal.owners[owner].mark, 0);
   mwb_undo(L, s, owner, &heard);
-  mwb_freeze_heirs(L, s, owner);
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   mw_owner_forget(s->engine, owner);
   if (newest && !t->shared) mwb_release_values(L, t, held);
