@@ -741,7 +741,7 @@ return {
       the second result of `mw.snapshot`, or of `feed:seq()`.]] } },
   { class = "moonwatch.Feed", name = "feed", [[Gives what changed since its last
     look.]],
-    { "feed:read() -> next: fun(): moonwatch.Entry", [[Looks: returns an
+    { "feed:read() -> next: fun(): moonwatch.RecorderEntry", [[Looks: returns an
       iterator of the entries since the last look, in their order. Below a root,
       those of objects that were there at the last look, or are there now.]] },
     { "feed:changes() -> next: fun(): (any, any, any, any, \z
@@ -1098,15 +1098,11 @@ return {
 },
 
 { page = "small", title = "Small things",
-  { "mw.once(max?: integer, opts?: moonwatch.OnceOptions) -> seen: \z
-      moonwatch.Seen", [[Returns a set that is called with a key: `seen(key)` is
+  { "mw.once(max?: integer) -> seen: moonwatch.Seen", [[Returns a set that is called with a key: `seen(key)` is
     true the first time. Of more than `max` keys (4096), the set forgets the key
     that it was asked for the longest time ago.]] },
-  { class = "moonwatch.OnceOptions", [[Options of `mw.once`.]],
-    { "verbose?: boolean", [[`seen(key)` is always true, and its second result
-      tells whether the set knew the key.]] } },
   { class = "moonwatch.Seen", name = "seen",
-    call = "(key: any): boolean, boolean?",
+    call = "(key: any): boolean",
     [[A set of keys that were seen, from `mw.once`; it keeps no object alive.
     `#seen` works.]],
     { "seen:len() -> n: integer", [[Returns the number of keys that the set

@@ -61,22 +61,11 @@ describe("a seen-set", function()
     assert.is_true(seen "a")
   end)
 
-  it("lets all through when it is verbose", function()
-    local seen = mw.once(1, { verbose = true })
-    assert.same({ true, false }, { seen "a" })
-    assert.same({ true, true }, { seen "a" })
-    assert.same({ true, false }, { seen "b" })
-    assert.same({ true, false }, { seen "a" })
-    assert.same({ true }, { mw.once()("a") })
-  end)
-
   it("is used as it should be", function()
     for _, max in ipairs { 0, 1.5, "2" } do
       misuse("bad argument #1 to 'once' (positive integer expected", mw.once,
         max)
     end
-    misuse("bad argument #2 to 'once' (unknown option 'loud')", mw.once, 1,
-      { loud = true })
     misuse("bad argument #1 to 'seen' (key expected, got nil)", mw.once())
     misuse("bad argument #1 to 'seen' (key expected", mw.once(), 0 / 0)
   end)

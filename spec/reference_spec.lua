@@ -185,7 +185,6 @@ describe("the reference", function()
         mw.instrument({}, rules):cancel()
       end,
       MemoOptions = memo, MetricsOptions = mw.metrics,
-      OnceOptions = function(opts) mw.once(nil, opts) end,
       NameRules = function(rules)
         mw.name_class("Class of the reference", Class, rules)
       end,

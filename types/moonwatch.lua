@@ -809,7 +809,7 @@ local feed = {}
 ---Looks: returns an iterator of the entries since the last look, in their
 ---order. Below a root, those of objects that were there at the last look, or
 ---are there now.
----@return fun(): moonwatch.Entry next
+---@return fun(): moonwatch.RecorderEntry next
 function feed:read() end
 
 ---Looks: returns an iterator of object, key, old and new value of each field
@@ -1243,14 +1243,10 @@ function metrics:top_n(name, key, value, n) end
 ---@field traces integer The events and texts of traces.
 ---@field total integer The sum.
 
----Options of `mw.once`.
----@class moonwatch.OnceOptions
----@field verbose? boolean `seen(key)` is always true, and its second result tells whether the set knew the key.
-
 ---A set of keys that were seen, from `mw.once`; it keeps no object alive.
 ---`#seen` works.
 ---@class moonwatch.Seen
----@overload fun(key: any): boolean, boolean?
+---@overload fun(key: any): boolean
 local seen = {}
 
 ---Returns the number of keys that the set knows.
@@ -1798,9 +1794,8 @@ function mw.memory() end
 ---Of more than `max` keys (4096), the set forgets the key that it was asked for
 ---the longest time ago.
 ---@param max? integer
----@param opts? moonwatch.OnceOptions
 ---@return moonwatch.Seen seen
-function mw.once(max, opts) end
+function mw.once(max) end
 
 ---Sets `scope[name]`, which must be nil, to `value`, until the handle runs.
 ---@param scope table

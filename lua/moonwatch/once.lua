@@ -11,7 +11,6 @@ local core = require "moonwatch.core"
 local Seen, state_of, new = check.class "seen-set"
 
 local MAX = 4096
-local OPTIONS = { verbose = "boolean" }
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
   thread = true }
 
@@ -41,31 +40,24 @@ local function place(self, key)
   return self.values, key
 end
 
--- Puts the key first.  Returns whether the set has known the key.
-local function see(self, key)
+--- Returns true if the set sees the key for the first time, or has forgotten
+-- the key.
+function Seen:__call(key)
+  check.argument(key ~= nil and key == key, 1, "seen", "key", key)
+  self = self[Seen]
   local where, known = place(self, key)
   local node = where[known]
   if node then
     unlink(node)
     put_first(self.list, node)
-    return true
+    return false
   end
   node = { where = where, key = known, before = false, after = false }
   where[known] = node
   put_first(self.list, node)
   self.n = self.n + 1
   if self.n > self.max then forget_last(self) end
-  return false
-end
-
---- Returns true if the set sees the key for the first time, or has forgotten
--- the key.  A verbose set always returns true, and whether it knew the key.
-function Seen:__call(key)
-  check.argument(key ~= nil and key == key, 1, "seen", "key", key)
-  self = self[Seen]
-  local known = see(self, key)
-  if self.verbose then return true, known end
-  return not known
+  return true
 end
 
 --- Returns the number of keys that the set knows.
@@ -90,13 +82,11 @@ end
 
 --- Returns a set that is called with a key and returns true the first time.  Of
 -- more than `max` keys the set forgets the key that it has not seen for the
--- longest time.  With the option `verbose` the program sees each warning, as
--- often as it comes.
-local function once(max, opts)
+-- longest time.
+local function once(max)
   check.argument(max == nil or math.type(max) == "integer" and max > 0, 1,
     "once", "positive integer", max)
-  opts = check.options(opts, OPTIONS, 2, "once")
-  local its = { max = max or MAX, verbose = opts.verbose or false }
+  local its = { max = max or MAX }
   clear(its)
   return new(its)
 end

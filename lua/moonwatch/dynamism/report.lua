@@ -64,31 +64,19 @@ end
 -- Dimensions
 -- =======================================================
 
-local NUMBERS = { "boolean", "integer", "float" }
-
--- Returns the number of values; if there were more than are known, one more.
-local function size(stat)
-  return stat.size + (stat.over and 1 or 0) + (stat.nan and 1 or 0)
-end
-
--- Returns the number of values in two statistics together.
-local function union(a, b)
-  if not a or not b then return size(a or b) end
-  local n = size(a)
-  if b.nan and not a.nan then n = n + 1 end
-  for value in next, b.seen do
-    if not a.seen[value] then n = n + 1 end
-  end
-  return n
-end
-
 -- Tells whether the two nodes saw more than one number or boolean.
 local function is_dynamic(node, other)
   local n = 0
-  for i = 1, #NUMBERS do
-    local kind = NUMBERS[i]
-    local a, b = node[kind], other and other[kind]
-    if a or b then n = n + union(a, b) end
+  for _, kind in ipairs { "boolean", "integer", "float" } do
+    local all = node[kind]
+    if other and other[kind] then
+      all = values.none()
+      values.merge(all, other[kind], math.huge)
+      if node[kind] then values.merge(all, node[kind], math.huge) end
+    end
+    if all then
+      n = n + all.size + (all.over and 1 or 0) + (all.nan and 1 or 0)
+    end
   end
   return n > 1
 end
@@ -128,40 +116,6 @@ end
 -- Changes
 -- =======================================================
 
-local function describe_values(entry, node, keep)
-  local list, n = {}, node.null and 1 or 0
-  for _, kind in ipairs(trees.KINDS) do
-    local stat = trees.SCALAR[kind] and node[kind]
-    if stat then
-      local distinct = values.distinct(stat, math.max(1, keep))
-      n = distinct and n and n + distinct
-      values.list(stat, list, keep)
-    end
-  end
-  entry.values, entry.distinct = list, n and n <= keep and n or "many"
-  if n ~= 0 and n ~= 1 then entry.varies.value = true end
-end
-
-local function describe_bounds(entry, node)
-  local bounds = {}
-  for _, kind in ipairs { "integer", "float" } do
-    local stat = node[kind]
-    if stat then values.widen(bounds, stat.min, stat.max) end
-  end
-  entry.min, entry.max = bounds.min, bounds.max
-end
-
-local function describe_lengths(entry, node)
-  local length = {}
-  local of_tables, of_strings = node.table, node.string
-  if of_strings then values.widen(length, of_strings.min, of_strings.max) end
-  if of_tables then
-    values.widen(length, of_tables.min, of_tables.max)
-    if of_tables.min ~= of_tables.max then entry.varies.length = true end
-  end
-  if length.max then entry.length = length end
-end
-
 local describe
 
 local function describe_shape(entry, stat, keep, confidence)
@@ -176,20 +130,35 @@ local function describe_shape(entry, stat, keep, confidence)
 end
 
 function describe(node, keep, confidence)
-  local entry = { kinds = {}, varies = {}, examples = trees.present(node),
-    missing = trees.missing(node) }
+  local entry = { kinds = {}, varies = {}, values = {},
+    examples = trees.present(node), missing = trees.missing(node) }
+  local varies, length, n = entry.varies, {}, node.null and 1 or 0
   for _, kind in ipairs(trees.KINDS) do
-    if node[kind] then
-      if next(entry.kinds) then entry.varies.kind = true end
-      entry.kinds[kind] = node[kind].n
+    local stat = node[kind]
+    if stat then
+      if next(entry.kinds) then varies.kind = true end
+      entry.kinds[kind] = stat.n
+    end
+    if stat and trees.SCALAR[kind] then
+      local distinct = values.distinct(stat, math.max(1, keep))
+      n = distinct and n and n + distinct
+      values.list(stat, entry.values, keep)
+    end
+    if stat and (kind == "integer" or kind == "float") then
+      values.widen(entry, stat.min, stat.max)
+    elseif stat and (kind == "string" or kind == "table") then
+      values.widen(length, stat.min, stat.max)
     end
   end
-  if entry.missing > 0 then entry.varies.presence = true end
-  describe_values(entry, node, keep)
-  describe_bounds(entry, node)
-  describe_lengths(entry, node)
+  entry.distinct = n and n <= keep and n or "many"
+  if n ~= 0 and n ~= 1 then varies.value = true end
+  if length.max then entry.length = length end
+  if node.table and node.table.min ~= node.table.max then
+    varies.length = true
+  end
+  if entry.missing > 0 then varies.presence = true end
   if node.shaped then describe_shape(entry, node.shaped, keep, confidence) end
-  entry.verdict = next(entry.varies) and "varying" or
+  entry.verdict = next(varies) and "varying" or
     entry.examples < confidence and "unsure" or "constant"
   return entry
 end

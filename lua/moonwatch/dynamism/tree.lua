@@ -67,12 +67,7 @@ local function count(node, kind)
 end
 
 local function scalar(tree, node, kind, value)
-  local stat = node[kind]
-  if not stat then
-    node[kind] = values.new(kind, value)
-  else
-    values.add(stat, value, tree.most)
-  end
+  values.add(stat_of(node, kind), value, tree.most)
 end
 
 -- Of all messages the tree keeps the first in the alphabet.

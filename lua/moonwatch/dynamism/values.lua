@@ -28,21 +28,6 @@ function values.none(is_float)
   return { n = 0, seen = {}, size = 0, is_float = is_float }
 end
 
---- Returns statistics of one observation of a kind: "boolean", "integer",
--- "float" or "string".
-function values.new(kind, value)
-  local is_float = kind == "float"
-  if value ~= value then
-    local self = values.none(is_float)
-    self.n, self.nan = 1, true
-    return self
-  end
-  local bound = kind ~= "boolean" and (kind == "string" and #value or value)
-    or nil
-  return { n = 1, seen = { [value] = true }, size = 1, is_float = is_float,
-    min = bound, max = bound }
-end
-
 -- {======================================================
 -- Observing
 -- =======================================================

@@ -16,7 +16,7 @@ local same = require "moonwatch.same"
 local state = require "moonwatch.effects.state"
 
 local private = core.private
-local metatable, parents, raw = private.metatable, private.parents, private.raw
+local metatable, raw = private.metatable, private.raw
 
 local Matching = {}
 Matching.__index = Matching
@@ -25,57 +25,35 @@ Matching.__index = Matching
 -- Old objects
 -- =======================================================
 
--- Returns the set of all that can be reached from the root and is no table, and
--- of the tables that are keys below the root.  What a pass has put into a table
--- that is not tracked, such as a class, is still there.
+-- Returns the set of all that can be reached from the root, but for tables in
+-- tables that are not tracked: what a pass has put into such a table, a class
+-- perhaps, is still there.
 local function reached(root)
-  local set, seen, queue = {}, { [root] = true }, { root }
-  local function add(value)
-    if type(value) ~= "table" then
-      set[value] = true
-    elseif not seen[value] then
-      seen[value] = true
-      queue[#queue + 1] = value
-    end
-  end
+  local set, seen, queue = { [root] = true }, { [root] = true }, { root }
   while #queue > 0 do
     local t = table.remove(queue)
     local contents = raw(t)
     local is_tracked = not rawequal(t, contents)
+    local function add(value)
+      if value ~= value then return end
+      if is_tracked or type(value) ~= "table" then set[value] = true end
+      if type(value) == "table" and not seen[value] then
+        seen[value] = true
+        queue[#queue + 1] = value
+      end
+    end
     for key, value in next, contents do
-      if key == key then add(key) end
-      if is_tracked and type(key) == "table" then set[key] = true end
-      if value == value then add(value) end
+      add(key)
+      add(value)
     end
   end
   return set
 end
 
--- Is the table below the root?
-local function is_below(self, t)
-  local level, seen = { t }, { [t] = true }
-  while #level > 0 do
-    local its = parents(self.root, table.remove(level))
-    for i = 1, #its, 2 do
-      local parent = its[i]
-      if rawequal(parent, self.root) then return true end
-      if parent ~= nil and not seen[parent] then
-        seen[parent] = true
-        level[#level + 1] = parent
-      end
-    end
-  end
-  return false
-end
-
 -- Was the object there before the passes?
 local function is_old(self, object)
-  if type(object) == "table" and
-    (rawequal(object, self.root) or is_below(self, object)) then
-    return true
-  end
-  self.others = self.others or reached(self.root)
-  return self.others[object] ~= nil
+  self.old = self.old or reached(self.root)
+  return self.old[object] ~= nil
 end
 
 -- }======================================================
@@ -233,6 +211,5 @@ end
 return function(root)
   return setmetatable({
     root = root, to = {}, from = {}, holder = {}, queue = {}, at = 1,
-    others = nil,
   }, Matching)
 end
