@@ -191,31 +191,10 @@ static void give_back(mwi_identity *part, uint32_t slot) {
   *age = (*age ^ MWI_TAKEN) + 1;
   *mwi_identity_pins(part, slot) &= ~mwi_pin(slot);
   part->count--;
-  if (slot == 1 && part->keeps_first) *age = MWI_MAXAGE;
   if (*age == MWI_MAXAGE)
     return; /* used up: a next handle could repeat an old one */
   *address_in(part, slot) = (const void *)(uintptr_t)part->free;
   part->free = slot;
-}
-
-void mwi_identity_keep_first(mw_engine *e) {
-  mwi_identity *part = &e->identity;
-  uint32_t slot = part->free, last = 0;
-  part->keeps_first = 1;
-  if (mwi_identity_handle(part, 1) != MW_NONE) return;
-  part->pages[0]->age[1] = MWI_MAXAGE;
-  if (part->top == 1) {
-    part->top = 2;
-    return;
-  }
-  for (; slot != 0 && slot != 1;
-       slot = (uint32_t)(uintptr_t)*address_in(part, slot))
-    last = slot;
-  if (slot == 0) return;
-  if (last == 0)
-    part->free = (uint32_t)(uintptr_t)*address_in(part, 1);
-  else
-    *address_in(part, last) = *address_in(part, 1);
 }
 
 int mw_object_pin(mw_engine *e, mw_handle h) {

@@ -31,7 +31,6 @@ typedef struct mwi_identity {
   uint32_t top;        /* slots from 1 to top - 1 have been used */
   uint32_t free;       /* the first free slot below top, 0 for none */
   uint32_t found;      /* the slot found last */
-  int keeps_first;     /* is slot 1 never given again? */
   int in_order;        /* was `found` the slot after the find before? */
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
@@ -43,10 +42,6 @@ typedef struct mwi_identity {
 /* Opens the part; the clocks must be open. */
 MWI_API int mwi_identity_open(mw_engine *e);
 MWI_API void mwi_identity_close(mw_engine *e);
-
-/* Takes slot 1 out of use, from now on or from the end of its object on.  No
-** later object gets the slot. */
-MWI_API void mwi_identity_keep_first(mw_engine *e);
 
 /* The word with the pin of a slot, and the bit there. */
 static inline uint32_t *mwi_identity_pins(const mwi_identity *part,

@@ -6,9 +6,9 @@
 ** engine.  Every function of the library has two upvalues: that userdata, and
 ** the array of objects (slot -> object, weak values).  The array tells the
 ** living from the dead: Lua clears a slot when Lua finds the object dead,
-** before Lua runs finalisers and gives the address away again.  The first slot
-** holds a probe, a value that nothing else refers to: the probe is gone after
-** each collection.
+** before Lua runs finalisers and gives the address away again.  At place 0 is a
+** probe, a value that nothing else refers to: the probe is gone after each
+** collection.
 */
 #ifndef MWB_BIND_H
 #define MWB_BIND_H
@@ -95,8 +95,8 @@ typedef struct mwb_state {
 #define MWB_UPSTATE lua_upvalueindex(1)
 #define MWB_UPOBJECTS lua_upvalueindex(2)
 
-/* The probe's place: the first slot, which no object of Lua gets. */
-#define MWB_PROBE 1
+/* The probe's place: no object has slot 0. */
+#define MWB_PROBE 0
 
 /* {======================================================
 ** library.c: the state, errors, memory

@@ -302,7 +302,6 @@ static void new_state(lua_State *L) {
   if (!s->base->is_attached) s->engine = mw_engine_open(alloc, ud);
   if (s->engine == NULL) mwb_check(L, MW_NOMEM);
   if (s->base->is_attached) s->base->host = s->engine->watch.host;
-  mwi_identity_keep_first(s->engine); /* MWB_PROBE */
 }
 
 /* Gives each of the state's values a place in the registry.  The array of
