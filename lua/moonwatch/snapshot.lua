@@ -233,23 +233,15 @@ local function state_rule(root, classes)
   end
 end
 
--- Marks are no writes, so a rollback is told of them.
-local function mark_all(marks)
+-- Marks are no writes, so a rollback is told of those of live tables.
+local function mark_all(marks, stays)
   for i = 1, #marks, 2 do
     local object, was = marks[i], json.mark(marks[i])
-    private.on_rollback(function() json.set_mark(object, was) end)
+    if stays[object] then
+      private.on_rollback(function() json.set_mark(object, was) end)
+    end
     private.set_mark(object, marks[i + 1])
   end
-end
-
-local function write_all(writes, marks)
-  if not writes[1] and not marks[1] then return true end
-  local fx, problem = recorded.write(function()
-    mark_all(marks)
-    return writes
-  end, true)
-  if fx then recorded.raise(problem) end
-  return fx ~= nil, problem
 end
 
 -- }======================================================
@@ -276,9 +268,18 @@ function snapshot.restore(bytes, opts)
     if getmetatable(err) ~= Refusal then error(err, 0) end
     return nil, "bad snapshot: " .. err[1]
   end
+  if not opts.into then
+    mark_all(marks, stays)
+    return root
+  end
   add_changes(writes, differs, state_rule(root, classes))
-  local done, problem = write_all(writes, marks)
-  if not done then return nil, problem end
+  if not writes[1] and not marks[1] then return root end
+  local fx, problem = recorded.write(function()
+    mark_all(marks, stays)
+    return writes
+  end, true)
+  if not fx then return nil, problem end
+  recorded.raise(problem)
   return root
 end
 

@@ -69,17 +69,10 @@ static int cause(lua_State *L) {
 /* Are the values of a part of two entries the same, and no objects? */
 static int is_same_part(lua_State *L, const mwb_place *p, const mwb_place *q,
                         size_t i, int part) {
-  const mw_entry *a = &p->entries[i], *b = &q->entries[i];
-  int type = a->type[part], same;
-  if (type != b->type[part]) return 0;
-  if (type != MW_TOTHER)
-    return type == MW_TNIL || type == MW_TABSENT ||
-           a->value[part].i == b->value[part].i;
-  mwb_unpack(L, p->values, a, part);
-  mwb_unpack(L, q->values, b, part);
-  type = lua_type(L, -1);
-  same = (type == LUA_TSTRING || type == LUA_TLIGHTUSERDATA) &&
-         lua_rawequal(L, -1, -2);
+  int same;
+  mwb_unpack(L, p->values, &p->entries[i], part);
+  mwb_unpack(L, q->values, &q->entries[i], part);
+  same = mwb_address(L, -1) == NULL && mwb_is_same(L, -2, -1);
   lua_pop(L, 2);
   return same;
 }

@@ -24,29 +24,6 @@
 #include "../traps/traps.h"
 #include "snapshot.h"
 
-/* Gives the table at `object` a mark of JSON, or with 0 none. */
-static void set_mark(lua_State *L, mwb_state *s, mw_clock marks, int object,
-                     int mark) {
-  mw_handle h = mwb_handle_of(L, s, object);
-  if (mark != 0) {
-    if (mw_clock_now(s->engine, marks) % 2 != mark - 1)
-      mw_clock_advance(s->engine, marks);
-    h = mwb_identify(L, s, "restore", object, 1);
-    mwb_check(L, mw_clock_tag(s->engine, marks, h));
-  } else if (h != MW_NONE) {
-    mw_clock_untag(s->engine, marks, h);
-  }
-}
-
-/* set_mark(table, mark): 1 for an array, 2 for an object, 0 for none */
-static int json_set_mark(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  int mark = (int)luaL_checkinteger(L, 2);
-  lua_settop(L, 1);
-  set_mark(L, s, mwb_marks(L, s), 1, mark);
-  return 0;
-}
-
 /* The stack of `read`.  The first are the arguments. */
 enum {
   BYTES = 1,
@@ -57,16 +34,17 @@ enum {
   PLACES,   /* the block of places */
   STRINGS,  /* number -> string */
   KEYS,     /* number -> key of the first field that leads to the object */
-  WANTED,   /* number of a live table -> what it is to hold */
+  TABLES,   /* number -> table that is filled: the contents of a new table,
+            ** or what a live one is to hold */
   OBJECTS,  /* number -> object: the results begin here */
   USERDATA, /* array of all userdata, */
   STATES,   /* userdata -> its state, */
   HELD,     /* and the set of objects that fields lead to, if there are any */
   STAYS,    /* live object that stays -> true */
   DIFFERS,  /* live table that differs, what it is to hold, ... */
-  MARKS,    /* live object, mark, ... that differ */
+  MARKS,    /* table, mark, ... that are to be set */
   CLASSES,  /* those below the live root: see state.h */
-  OBJECT,   /* whose item is read */
+  OBJECT,   /* in the walk, the table that is filled */
   CONTENTS
 };
 
@@ -193,7 +171,7 @@ static void look_at_field(reader *r, uint64_t parent, const mwb_item *key,
   }
 }
 
-/* Reads the value of a field, and stores the value in CONTENTS. */
+/* Reads the value of a field, and stores the value in the table at OBJECT. */
 static inline void read_field(reader *r, uint64_t of, const mwb_item *key) {
   mwb_item value;
   get_item(r, &value);
@@ -204,24 +182,15 @@ static inline void read_field(reader *r, uint64_t of, const mwb_item *key) {
   if (key->tag != MWB_TAG_INTEGER) push_item(r, key);
   push_item(r, &value);
   if (key->tag != MWB_TAG_INTEGER)
-    lua_rawset(r->L, CONTENTS);
+    lua_rawset(r->L, OBJECT);
   else
-    lua_rawseti(r->L, CONTENTS, key->i);
+    lua_rawseti(r->L, OBJECT, key->i);
 }
 
-/* Puts the object with a number at OBJECT, and the table that is filled at
-** CONTENTS. */
-static void find_object(const reader *r, uint64_t number) {
-  lua_State *L = r->L;
-  const place *its = &r->places[number - 1];
-  lua_settop(L, CLASSES);
-  lua_rawgeti(L, OBJECTS, (lua_Integer)number);
-  if (its->live)
-    lua_rawgeti(L, WANTED, (lua_Integer)number);
-  else if (its->name == 0)
-    lua_pushvalue(L, OBJECT);
-  else
-    mwb_push_contents(L, OBJECT);
+/* Puts the table that is filled for an object at OBJECT. */
+static void find_table(const reader *r, uint64_t number) {
+  lua_settop(r->L, CLASSES);
+  lua_rawgeti(r->L, TABLES, (lua_Integer)number);
 }
 
 static void read_name(reader *r, place *its) {
@@ -249,11 +218,7 @@ static void read_table(reader *r, uint64_t number) {
   its->mark = (uint8_t)mwb_get_byte(&r->in);
   if (its->mark > 2) mwb_fail(r->L, "a table has an unknown mark");
   read_name(r, its);
-  if (r->fills) {
-    find_object(r, number);
-    if (!its->live && its->mark != 0)
-      set_mark(r->L, r->s, r->marks, OBJECT, its->mark);
-  }
+  if (r->fills) find_table(r, number);
   its->list = mwb_get_length(&r->in, 1);
   key.tag = MWB_TAG_INTEGER;
   for (n = 1; n <= its->list; n++) {
@@ -290,7 +255,7 @@ static void read_late_field(reader *r) {
   key.tag = MWB_TAG_OBJECT;
   key.n = mwb_get_count(&r->in);
   place_of(r, key.n);
-  if (r->fills) find_object(r, number);
+  if (r->fills) find_table(r, number);
   read_field(r, number, &key);
 }
 
@@ -331,9 +296,8 @@ static int fits(const reader *r, const place *its) {
   lua_pushvalue(L, top);
   yes = lua_rawget(L, STAYS) == LUA_TNIL;
   mwb_push_class(L, top);
-  if (its->name == 0 || lua_isnil(L, -1)) {
-    yes &= its->name == 0 && lua_isnil(L, -1);
-  } else if (yes) {
+  yes = yes && lua_isnil(L, -1) == (its->name == 0);
+  if (yes && its->name != 0) {
     lua_pushvalue(L, KIND);
     lua_pushvalue(L, top);
     lua_call(L, 1, 1);
@@ -353,9 +317,6 @@ static void stay(const reader *r, uint64_t number) {
   lua_pushboolean(L, 1);
   lua_rawset(L, STAYS);
   its->live = 1;
-  if (its->kind != MWB_ITEM_TABLE) return;
-  lua_createtable(L, (int)its->list, (int)its->pairs);
-  lua_rawseti(L, WANTED, (lua_Integer)number);
 }
 
 /* Finds the live object that stays in the place of the object with a number, if
@@ -427,10 +388,12 @@ static int differs(lua_State *L) {
 }
 
 /* Notes what the object with a number is: one that fields lead to, for states
-** of userdata, and a live table that is to change. */
+** of userdata; a live table that is to change; and one that is to get a mark. */
 static void compare(const reader *r, uint64_t number) {
   lua_State *L = r->L;
   const place *its = &r->places[number - 1];
+  int mark = 0;
+  if (!r->lives && its->mark == 0) return;
   lua_settop(L, CLASSES);
   lua_rawgeti(L, OBJECTS, (lua_Integer)number); /* OBJECT */
   if (its->parent != 0 && lua_rawlen(L, USERDATA) > 0) {
@@ -438,14 +401,16 @@ static void compare(const reader *r, uint64_t number) {
     lua_pushboolean(L, 1);
     lua_rawset(L, HELD);
   }
-  if (!its->live || its->kind != MWB_ITEM_TABLE) return;
-  mwb_push_contents(L, OBJECT);
-  lua_rawgeti(L, WANTED, (lua_Integer)number);
-  if (differs(L)) {
-    append(L, DIFFERS, OBJECT);
-    append(L, DIFFERS, CONTENTS + 1);
+  if (its->live && its->kind == MWB_ITEM_TABLE) {
+    mwb_push_contents(L, OBJECT);
+    lua_rawgeti(L, TABLES, (lua_Integer)number);
+    if (differs(L)) {
+      append(L, DIFFERS, OBJECT);
+      append(L, DIFFERS, CONTENTS + 1);
+    }
+    mark = mwb_mark_of(L, r->s, r->marks, OBJECT);
   }
-  if (mwb_mark_of(L, r->s, r->marks, OBJECT) == its->mark) return;
+  if (mark == its->mark) return;
   append(L, MARKS, OBJECT);
   lua_pushinteger(L, its->mark);
   append(L, MARKS, -1);
@@ -453,20 +418,30 @@ static void compare(const reader *r, uint64_t number) {
 
 /* }====================================================== */
 
-/* Pushes a new object. */
-static void make_object(const reader *r, const place *its) {
+/* Makes the object with a number, if none stays, and the table that is filled. */
+static void make_object(const reader *r, uint64_t number) {
   lua_State *L = r->L;
+  const place *its = &r->places[number - 1];
   int is_userdata = its->kind == MWB_ITEM_USERDATA;
-  if (its->name == 0) {
+  lua_settop(L, CLASSES);
+  if (its->live || its->name == 0) {
     lua_createtable(L, (int)its->list, (int)its->pairs);
-    return;
+  } else {
+    lua_pushvalue(L, MAKE);
+    lua_rawgeti(L, STRINGS, (lua_Integer)its->name - 1);
+    lua_pushboolean(L, is_userdata);
+    lua_call(L, 2, 1);
+    if (lua_type(L, -1) != (is_userdata ? LUA_TUSERDATA : LUA_TTABLE))
+      mwb_fail(L, "a class has made an object of another kind");
   }
-  lua_pushvalue(L, MAKE);
-  lua_rawgeti(L, STRINGS, (lua_Integer)its->name - 1);
-  lua_pushboolean(L, is_userdata);
-  lua_call(L, 2, 1);
-  if (lua_type(L, -1) != (is_userdata ? LUA_TUSERDATA : LUA_TTABLE))
-    mwb_fail(L, "a class has made an object of another kind");
+  if (!is_userdata) {
+    if (its->name == 0)
+      lua_pushvalue(L, OBJECT);
+    else
+      mwb_push_contents(L, OBJECT);
+    lua_rawseti(L, TABLES, (lua_Integer)number);
+  }
+  if (!its->live) lua_rawseti(L, OBJECTS, (lua_Integer)number);
 }
 
 /* read(bytes, make, named, into, kind) -> what is on the stack from OBJECTS on;
@@ -489,7 +464,8 @@ static int read(lua_State *L) {
       (place *)lua_newuserdatauv(L, (size_t)r.objects * sizeof(place), 0);
   memset(r.places, 0, (size_t)r.objects * sizeof(place));
   r.places[0].parent = 1;
-  while (lua_gettop(L) < OBJECTS - 1) lua_newtable(L);
+  while (lua_gettop(L) < KEYS) lua_newtable(L);
+  lua_createtable(L, (int)r.objects, 0); /* TABLES */
   lua_createtable(L, (int)r.objects, 0); /* OBJECTS */
   while (lua_gettop(L) < CLASSES) lua_newtable(L);
   read_all(&r, &body);
@@ -497,14 +473,10 @@ static int read(lua_State *L) {
     lua_pushboolean(L, 0);
     return 1;
   }
-  for (n = 1; n <= r.objects; n++) {
-    if (r.places[n - 1].live) continue;
-    make_object(&r, &r.places[n - 1]);
-    lua_rawseti(L, OBJECTS, (lua_Integer)n);
-  }
+  for (n = 1; n <= r.objects; n++) make_object(&r, n);
   r.fills = 1;
   read_all(&r, &body);
-  for (n = 1; r.lives && n <= r.objects; n++) compare(&r, n);
+  for (n = 1; n <= r.objects; n++) compare(&r, n);
   lua_rawgeti(L, OBJECTS, 1);
   lua_replace(L, OBJECTS);
   lua_settop(L, CLASSES);
@@ -525,8 +497,27 @@ static int restore(lua_State *L) {
   return 2;
 }
 
+/* set_mark(table, mark): a mark of JSON, 1 for an array, 2 for an object, 0 for
+** none */
+static int set_mark(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int mark = (int)luaL_checkinteger(L, 2);
+  mw_clock marks = mwb_marks(L, s);
+  lua_settop(L, 1);
+  if (mark == 0) {
+    mw_handle h = mwb_handle_of(L, s, 1);
+    if (h != MW_NONE) mw_clock_untag(s->engine, marks, h);
+    return 0;
+  }
+  if (mw_clock_now(s->engine, marks) % 2 != mark - 1)
+    mw_clock_advance(s->engine, marks);
+  mwb_check(
+      L, mw_clock_tag(s->engine, marks, mwb_identify(L, s, "restore", 1, 1)));
+  return 0;
+}
+
 void mwb_open_restores(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"restore", restore}, {"set_mark", json_set_mark}, {NULL, NULL}};
+      {"restore", restore}, {"set_mark", set_mark}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
