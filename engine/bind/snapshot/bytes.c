@@ -96,23 +96,23 @@ void mwb_put_string(mwb_output *o, int index) {
   lua_pop(L, 1);
 }
 
-static void put_integer(mwb_output *o, lua_Integer i) {
+static void put_number(mwb_output *o, int index) {
+  int is_integer = lua_isinteger(o->L, index);
+  lua_Integer i = is_integer ? lua_tointeger(o->L, index) : -1;
   if (i >= 0 && i < 256 - MWB_TAG_SMALL) {
     mwb_put_byte(o, MWB_TAG_SMALL + (int)i);
-    return;
+  } else if (is_integer) {
+    mwb_put_byte(o, MWB_TAG_INTEGER);
+    mwb_put_count(o, ((uint64_t)i << 1) ^ (i < 0 ? UINT64_MAX : 0));
+  } else {
+    double d = (double)lua_tonumber(o->L, index);
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof(bits));
+    if (d != d) bits = UINT64_C(0x7FF8) << 48; /* one NaN */
+    mwb_put_byte(o, MWB_TAG_FLOAT);
+    mwb_put_fixed(mwb_need_bytes(o, 8), bits, 8);
+    o->n += 8;
   }
-  mwb_put_byte(o, MWB_TAG_INTEGER);
-  mwb_put_count(o, ((uint64_t)i << 1) ^ (i < 0 ? UINT64_MAX : 0));
-}
-
-static void put_float(mwb_output *o, lua_Number f) {
-  uint64_t bits;
-  double d = (double)f;
-  memcpy(&bits, &d, sizeof(bits));
-  if (f != f) bits = UINT64_C(0x7FF8) << 48; /* one NaN */
-  mwb_put_byte(o, MWB_TAG_FLOAT);
-  mwb_put_fixed(mwb_need_bytes(o, 8), bits, 8);
-  o->n += 8;
 }
 
 int mwb_put_value(mwb_output *o, int index) {
@@ -125,10 +125,7 @@ int mwb_put_value(mwb_output *o, int index) {
       mwb_put_byte(o, lua_toboolean(L, index) ? MWB_TAG_TRUE : MWB_TAG_FALSE);
       return 1;
     case LUA_TNUMBER:
-      if (lua_isinteger(L, index))
-        put_integer(o, lua_tointeger(L, index));
-      else
-        put_float(o, lua_tonumber(L, index));
+      put_number(o, index);
       return 1;
     case LUA_TSTRING:
       mwb_put_string(o, index);
@@ -178,16 +175,6 @@ uint64_t mwb_get_length(mwb_input *in, unsigned size) {
   return n;
 }
 
-static lua_Number get_float(mwb_input *in) {
-  uint64_t bits;
-  double d;
-  if (in->end - in->at < 8) mwb_fail(in->L, "the bytes end too early");
-  bits = mwb_get_fixed(in->at, 8);
-  in->at += 8;
-  memcpy(&d, &bits, sizeof(d));
-  return (lua_Number)d;
-}
-
 /* Reads what comes behind the tag of a string. */
 static inline void get_string(mwb_input *in, int tag, mwb_item *item) {
   item->bytes = NULL;
@@ -203,6 +190,8 @@ static inline void get_string(mwb_input *in, int tag, mwb_item *item) {
 }
 
 void mwb_get_other(mwb_input *in, mwb_item *item, int tag) {
+  uint64_t bits;
+  double d;
   item->tag = tag;
   switch (tag) {
     case MWB_TAG_NIL:
@@ -215,7 +204,11 @@ void mwb_get_other(mwb_input *in, mwb_item *item, int tag) {
       item->i = (lua_Integer)((item->n >> 1) ^ (0 - (item->n & 1)));
       break;
     case MWB_TAG_FLOAT:
-      item->f = get_float(in);
+      if (in->end - in->at < 8) mwb_fail(in->L, "the bytes end too early");
+      bits = mwb_get_fixed(in->at, 8);
+      memcpy(&d, &bits, sizeof(d));
+      item->f = (lua_Number)d;
+      in->at += 8;
       break;
     case MWB_TAG_STRING:
     case MWB_TAG_KNOWN:

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "../traps/traps.h"
+#include "../watch/watch.h"
 #include "snapshot.h"
 
 /* The stack of `read`.  The first are the arguments. */
@@ -65,7 +66,7 @@ typedef struct reader {
   uint64_t objects;
   mwb_state *s;
   mwb_classes walk;
-  mwb_filter filter;
+  mw_reach reach; /* of the live root */
   mw_clock marks;
   int lives; /* is there a live root? */
   int fills; /* have objects been made, which are filled now? */
@@ -336,7 +337,7 @@ static int find_child(reader *r, uint64_t number) {
   if (!fits(r, its)) return 0;
   if (its->kind == MWB_ITEM_TABLE &&
       (!mwb_is_contents(L, r->s, OBJECT, &r->walk) ||
-       !mwb_is_part(L, r->s, &r->filter, OBJECT)))
+       !mwb_enters(L, r->s, r->reach, OBJECT)))
     return 0;
   stay(r, number);
   return 1;
@@ -354,8 +355,9 @@ static int find_live(reader *r) {
   int late;
   r->walk.found = CLASSES;
   r->walk.entered = STAYS;
-  mwb_open_filter(L, r->s, &r->filter, INTO, 0);
-  if (r->filter.reach == 0) {
+  r->reach = mw_tree_reach(r->s->engine, mwb_handle_of(L, r->s, INTO));
+  mwb_begin_scan(r->s);
+  if (r->reach == 0) {
     mwb_find_classes(L, r->s, INTO, CLASSES);
     r->walk.any = 1;
   }

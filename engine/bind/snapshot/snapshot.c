@@ -50,7 +50,8 @@ enum {
   ROOT = 1,
   DESCRIBE,  /* (object, class or nil) -> name of the class, state of a userdata
             */
-  DESCEND,   /* a rule, or nil: see mwb_filter */
+  DESCEND,   /* (parent, key, child) -> is the table part of the state?  Or nil:
+             ** those are that a deep watch of the root would include */
   NAMES,     /* class -> name */
   HASHES,    /* is only the hash of the bytes wanted? */
   CLASSES,   /* the classes that have been found: see state.h */
@@ -96,7 +97,8 @@ typedef struct writer {
   int has_objects;     /* are there tables among VALUES, or objects as keys? */
   lua_Integer current; /* number of the object that is written */
   mw_clock marks;
-  mwb_filter filter;
+  mw_reach reach; /* the root's, */
+  int asks;       /* and may that refuse any? */
   mwb_classes walk;
 } writer;
 
@@ -287,39 +289,25 @@ static void gather(writer *w) {
   w->fields = n;
 }
 
-void mwb_open_filter(lua_State *L, mwb_state *s, mwb_filter *filter, int root,
-                     int rule) {
-  filter->rule = (rule != 0 && lua_isnil(L, rule)) ? 0 : rule;
-  filter->reach = mw_tree_reach(s->engine, mwb_handle_of(L, s, root));
-  filter->asks = mwb_has_rules(L, s, filter->reach);
-  mwb_begin_scan(s);
-}
-
-int mwb_is_part(lua_State *L, mwb_state *s, const mwb_filter *filter,
-                int parent) {
-  int top = lua_gettop(L), yes;
-  if (filter->rule == 0)
-    return !filter->asks || mwb_enters(L, s, filter->reach, parent);
-  lua_pushvalue(L, filter->rule);
-  lua_pushvalue(L, parent);
-  lua_pushvalue(L, top - 1);
-  lua_pushvalue(L, top);
-  lua_call(L, 3, 1);
-  yes = lua_toboolean(L, -1);
-  lua_settop(L, top);
-  return yes;
-}
-
 /* Is the field, whose key and value are on the top, part of the state? */
 static int is_state(writer *w) {
   lua_State *L = w->L;
-  int yes;
-  if (!lua_istable(L, -1)) return 1;
-  if (mwb_is_contents(L, w->s, CURRENT, &w->walk))
-    return mwb_is_part(L, w->s, &w->filter, CURRENT);
-  lua_pushvalue(L, -1);
-  yes = lua_rawget(L, NAMES) != LUA_TNIL;
-  lua_pop(L, 1);
+  int top = lua_gettop(L), yes;
+  if (!lua_istable(L, top)) return 1;
+  if (!mwb_is_contents(L, w->s, CURRENT, &w->walk)) {
+    lua_pushvalue(L, top);
+    lua_rawget(L, NAMES);
+  } else if (lua_isnil(L, DESCEND)) {
+    return !w->asks || mwb_enters(L, w->s, w->reach, CURRENT);
+  } else {
+    lua_pushvalue(L, DESCEND);
+    lua_pushvalue(L, CURRENT);
+    lua_pushvalue(L, top - 1);
+    lua_pushvalue(L, top);
+    lua_call(L, 3, 1);
+  }
+  yes = lua_toboolean(L, -1);
+  lua_settop(L, top);
   return yes;
 }
 
@@ -597,7 +585,9 @@ static int write(lua_State *L) {
   w.out.strings = STRINGS;
   mwb_need_bytes(&w.out, 1024);
   w.out.n = MWB_HEADER;
-  mwb_open_filter(L, s, &w.filter, ROOT, DESCEND);
+  w.reach = mw_tree_reach(s->engine, mwb_handle_of(L, s, ROOT));
+  w.asks = mwb_has_rules(L, s, w.reach);
+  mwb_begin_scan(s);
   lua_pushnil(L);
   lua_pushvalue(L, ROOT);
   add_object(&w, BEFORE + 1);

@@ -113,24 +113,6 @@ uint32_t mwb_checksum(const unsigned char *bytes, size_t len);
 /* Items. */
 enum { MWB_ITEM_TABLE = 1, MWB_ITEM_USERDATA, MWB_ITEM_FIELD };
 
-/* Which tables are part of the state below a root: those that the function at
-** the index `rule` lets in, (parent, key, child) -> yes; without one (0), those
-** that a deep watch of the root would include. */
-typedef struct mwb_filter {
-  int rule;
-  mw_reach reach; /* the root's */
-  int asks;       /* may that refuse any? */
-} mwb_filter;
-
-/* `rule` is the index of a function or nil, or 0. */
-void mwb_open_filter(lua_State *L, mwb_state *s, mwb_filter *filter, int root,
-                     int rule);
-
-/* Is the table on the top, which the object at `parent` has under the key below
-** the top, and which is no class, part of the state? */
-int mwb_is_part(lua_State *L, mwb_state *s, const mwb_filter *filter,
-                int parent);
-
 /* The clock whose tags are the marks of JSON; a table's mark, or 0. */
 mw_clock mwb_marks(lua_State *L, mwb_state *s);
 int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object);
