@@ -103,11 +103,11 @@ static place *place_of(const reader *r, uint64_t number) {
 ** before. */
 static void look_at_item(reader *r, const mwb_item *item) {
   if (item->tag == MWB_TAG_OBJECT) place_of(r, item->n);
-  if (item->bytes == NULL ||
-      (item->tag != MWB_TAG_STRING && item->tag != MWB_TAG_CLASS))
-    return;
-  lua_pushlstring(r->L, item->bytes, item->len);
-  lua_rawseti(r->L, STRINGS, (lua_Integer)item->n);
+  if ((item->tag == MWB_TAG_STRING || item->tag == MWB_TAG_CLASS) &&
+      item->bytes != NULL) {
+    lua_pushlstring(r->L, item->bytes, item->len);
+    lua_rawseti(r->L, STRINGS, (lua_Integer)item->n);
+  }
 }
 
 /* Reads a value. */
