@@ -5,6 +5,8 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local policy = require "moonwatch.policy"
 
+require "moonwatch.recorder.entry" -- what feeds read
+
 local feed = {}
 
 local CAPACITY = 65536

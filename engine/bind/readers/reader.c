@@ -6,13 +6,10 @@
 **        | user value
 **        +--> { page, page, ... }, the held values of the entries
 **
-**     entry (table): { look, number in the look }, until a field is read
-**
 ** A look has copies of entries, which it keeps although the engine forgets
 ** them; the `cause` of a copy is how far its cause is from the entry, or 0.
-** What the entries hold the look shares with other looks.  An entry is a table
-** that gets its fields when the first one is read.  So whoever looks at a few
-** of many entries pays for these.
+** What the entries hold the look shares with other looks.  What programs get of
+** an entry is made of its values by recorder/entry.lua.
 */
 #include "../base/base.h"
 
@@ -160,68 +157,22 @@ static int make_look(lua_State *L) {
   return 2;
 }
 
-/* Pushes the page of an entry of the look at `index`. */
-static void push_page_of(lua_State *L, int index, const look *its,
-                         const mw_entry *entry) {
-  lua_getiuservalue(L, index, 1);
-  lua_rawgeti(L, -1, mwb_page_in(its, entry));
-  lua_replace(L, -2);
+void mwb_push_entry_iterator(lua_State *L, lua_Integer skip) {
+  const look *its = (const look *)lua_touserdata(L, -1);
+  mwb_push(L, mwb_state_of(L), MWB_EACH);
+  lua_insert(L, -2);
+  lua_pushinteger(L, its->n);
+  lua_pushinteger(L, skip);
+  lua_call(L, 3, 1);
 }
 
-/* Upvalues of `next_entry`, after state and objects; AT: how many it has
-** returned. */
-enum { LOOK = 3, META, AT };
-
-/* Pushes an entry, still without fields. */
-static int next_entry(lua_State *L) {
-  const look *its = (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
-  lua_Integer at = lua_tointeger(L, lua_upvalueindex(AT));
-  if (at >= (lua_Integer)its->n) return 0;
-  lua_createtable(L, 2, 0);
-  lua_pushvalue(L, lua_upvalueindex(LOOK));
-  lua_rawseti(L, -2, 1);
-  lua_pushinteger(L, at + 1);
-  lua_copy(L, -1, lua_upvalueindex(AT));
-  lua_rawseti(L, -2, 2);
-  lua_pushvalue(L, lua_upvalueindex(META));
-  lua_setmetatable(L, -2);
-  return 1;
-}
-
-void mwb_push_entry_iterator(lua_State *L, lua_Integer first) {
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_rotate(L, -3, -1);
-  mwb_push(L, mwb_state_of(L), MWB_ENTRY);
-  lua_pushinteger(L, first);
-  lua_pushcclosure(L, next_entry, AT);
-}
-
-/* look_entries(look[, seq]) -> iterator of entries, from the number `seq` on */
-static int look_entries(lua_State *L) {
-  const look *its = (const look *)lua_touserdata(L, 1);
-  lua_Integer seq = lua_tointeger(L, 2), first = 0;
-  if (its->n > 0 && seq > (lua_Integer)its->entries[0].seq)
-    first = seq - (lua_Integer)its->entries[0].seq;
-  lua_settop(L, 1);
-  mwb_push_entry_iterator(L, first);
-  return 1;
-}
-
-/* look_entry(look, i) -> object, key, old, new, kind, seq */
-static int look_entry(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  const look *its = (const look *)lua_touserdata(L, 1);
-  lua_Integer i = lua_tointeger(L, 2);
-  const mw_entry *entry = &its->entries[i - 1];
-  int part;
-  lua_settop(L, 1);
-  push_page_of(L, 1, its, entry);
-  mwb_alive(L, s, entry->obj);
-  for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, 2, entry, part);
-  mwb_push_kind(L, s, entry->kind);
-  lua_pushinteger(L, (lua_Integer)entry->seq);
-  return 6;
+/* entry_class(metatable, function): the function returns an iterator of the
+** entries of a look, which has so many, but the first ones, of so many */
+static int entry_class(lua_State *L) {
+  lua_settop(L, 2);
+  mwb_keep(L, mwb_state_of(L), MWB_EACH);
+  mwb_keep(L, mwb_state_of(L), MWB_ENTRY);
+  return 0;
 }
 
 /* }====================================================== */
@@ -230,139 +181,66 @@ static int look_entry(lua_State *L) {
 ** Entries
 ** ======================================================= */
 
-/* Sets a field of the entry at `at` to the value on the top, and pops that. */
-static void set_field(lua_State *L, int at, const char *name) {
-  lua_pushstring(L, name);
-  lua_insert(L, -2);
-  lua_rawset(L, at);
+/* Pushes a number, or for 0 nil. */
+static void push_number(lua_State *L, uint64_t n) {
+  if (n != 0)
+    lua_pushinteger(L, (lua_Integer)n);
+  else
+    lua_pushnil(L);
 }
 
-/* Sets the fields of the entry at `at` that the context on the top has.  The
-** array of scopes is a copy, which the program may change. */
-static void set_context(lua_State *L, int at) {
-  static const char *const names[] = {"epoch", "transaction", "origin"};
-  int i, context = lua_gettop(L);
-  lua_Integer n;
-  if (!lua_istable(L, context)) return;
-  for (i = 0; i < 3; i++) {
-    lua_getfield(L, context, names[i]);
-    set_field(L, at, names[i]);
-  }
-  if (lua_getfield(L, context, "scope") != LUA_TTABLE) return;
-  lua_newtable(L);
-  for (n = (lua_Integer)lua_rawlen(L, -2); n > 0; n--) {
-    lua_rawgeti(L, -2, n);
-    lua_rawseti(L, -2, n);
-  }
-  set_field(L, at, "scope");
-}
-
-void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
-                    const mw_entry *entry, uint64_t because, uint64_t seq) {
-  static const char *const names[] = {"key", "old", "new"};
-  int part, top = lua_gettop(L);
+int mwb_push_entry(lua_State *L, mwb_state *s, int values,
+                   const mw_entry *entry, uint64_t because, uint64_t seq) {
+  int part;
   mwb_alive(L, s, entry->obj);
-  set_field(L, at, "object");
-  for (part = 0; part < MW_PARTS; part++) {
-    mwb_unpack(L, values, entry, part);
-    set_field(L, at, names[part]);
-  }
+  for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, values, entry, part);
   mwb_push_kind(L, s, entry->kind);
-  set_field(L, at, "kind");
+  push_number(L, seq);
   mwb_push_value(L, values, entry->where);
-  set_field(L, at, "where");
   mwb_push_value(L, values, entry->context);
-  set_context(L, at);
-  if (because != 0) lua_pushinteger(L, (lua_Integer)because);
-  if (because != 0) set_field(L, at, "because");
-  if (seq != 0) lua_pushinteger(L, (lua_Integer)seq);
-  if (seq != 0) set_field(L, at, "seq");
-  lua_settop(L, top);
+  push_number(L, because);
+  return 9;
 }
 
-/* Gives the entry at 1 its fields, if it is still a look and a number; the
-** program may set fields, 1 and 2 as well. */
-static void fill_entry(lua_State *L, mwb_state *s) {
-  int i, top = lua_gettop(L);
-  const look *its;
-  lua_rawgeti(L, 1, 1);
-  lua_rawgeti(L, 1, 2);
-  if (mwb_is_of(L, s, top + 1, MWB_LOOK)) {
-    lua_Integer n = lua_tointeger(L, top + 2);
-    its = (const look *)lua_touserdata(L, top + 1);
-    if (n > 0 && n <= (lua_Integer)its->n) {
-      const mw_entry *entry = &its->entries[n - 1];
-      uint64_t cause = (entry->cause == 0)
-                           ? 0
-                           : entry->seq + (uint64_t)(int32_t)entry->cause;
-      push_page_of(L, top + 1, its, entry);
-      mwb_fill_entry(L, s, 1, top + 3, entry, cause, entry->seq);
-      for (i = 1; i <= 2; i++) {
-        lua_pushnil(L);
-        lua_rawseti(L, 1, i);
-      }
-    }
-  }
-  lua_settop(L, top);
+/* look_entry(look, i) -> object, key, old, new, kind, number, place, context,
+** number of the cause; nothing if there is no such entry, or it is no look */
+static int look_entry(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  const look *its = (const look *)lua_touserdata(L, 1);
+  lua_Integer i = lua_tointeger(L, 2);
+  const mw_entry *entry;
+  uint64_t cause;
+  if (!mwb_is_of(L, s, 1, MWB_LOOK) || i < 1 || i > (lua_Integer)its->n)
+    return 0;
+  entry = &its->entries[i - 1];
+  cause = entry->seq + (uint64_t)(int32_t)entry->cause;
+  lua_settop(L, 1);
+  lua_getiuservalue(L, 1, 1);
+  lua_rawgeti(L, 2, mwb_page_in(its, entry));
+  return mwb_push_entry(L, s, 3, entry, (entry->cause == 0) ? 0 : cause,
+                        entry->seq);
 }
 
-/* Pushes an entry of an open transaction, with all its fields but `seq`, and
-** with the field `state` set. */
-static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
-                       const mw_entry *its, const char *state) {
-  mw_entry entry = *its; /* the names of the library's fields need memory */
+/* Pushes an integer of two numbers of an entry of an open transaction, as a
+** cause, and of its cause; its place in the order of the program, as given; the
+** transaction; and the entry.  Returns how many values these are. */
+#define OWNED 12
+static int push_owned(lua_State *L, mwb_state *s, mw_owner owner,
+                      const mw_entry *its, uint64_t order) {
+  mw_entry entry = *its; /* labels need memory */
   int at = lua_gettop(L) + 1;
   uint64_t last = mw_delivery_last(s->engine);
-  lua_newtable(L);
   mwb_push_values(L, mwb_coroutine_of(s, owner));
-  mwb_fill_entry(L, s, at, at + 1, &entry,
-                 mw_delivery_of(s->engine, entry.cause, last), 0);
+  lua_pushinteger(
+      L, (lua_Integer)((uint64_t)mwi_number_of(entry.seq) << 32 | entry.cause));
+  lua_pushinteger(L, (lua_Integer)order);
   while (mw_owner_parent(s->engine, owner) != 0)
     owner = mw_owner_parent(s->engine, owner);
   mwb_push_label(L, s, owner);
-  set_field(L, at, "transaction");
-  lua_pushboolean(L, 1);
-  set_field(L, at, state);
-  mwb_push(L, s, MWB_ENTRY);
-  lua_setmetatable(L, at);
-  lua_settop(L, at);
-}
-
-/* Pushes an integer of two numbers: as a cause, and of the entry's cause. */
-static void push_numbers(lua_State *L, const mw_entry *entry) {
-  uint64_t numbers = (uint64_t)mwi_number_of(entry->seq) << 32 | entry->cause;
-  lua_pushinteger(L, (lua_Integer)numbers);
-}
-
-static int index_entry(lua_State *L) {
-  lua_settop(L, 2);
-  fill_entry(L, mwb_state_of(L));
-  lua_rawget(L, 1);
-  return 1;
-}
-
-static int set_entry(lua_State *L) {
-  lua_settop(L, 3);
-  fill_entry(L, mwb_state_of(L));
-  lua_rawset(L, 1);
-  return 0;
-}
-
-static int pairs_entry(lua_State *L) {
-  lua_settop(L, 1);
-  fill_entry(L, mwb_state_of(L));
-  lua_pushcfunction(L, mwb_state_of(L)->next);
-  lua_insert(L, 1);
-  return 2;
-}
-
-/* entry_text(function): `tostring` of an entry */
-static int entry_text(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_push(L, mwb_state_of(L), MWB_ENTRY);
-  lua_insert(L, 1);
-  lua_setfield(L, 1, "__tostring");
-  return 0;
+  mwb_push_entry(L, s, at, &entry, mw_delivery_of(s->engine, entry.cause, last),
+                 0);
+  lua_remove(L, at);
+  return OWNED;
 }
 
 /* }====================================================== */
@@ -420,9 +298,8 @@ static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
 }
 
 /* Pushes the entry of an open transaction that has a number as a cause, or, for
-** 0, the last one that changes the field of the object `h` and the key at 2:
-** entry, its numbers as causes, and its place in the order of the program.
-** Returns how many these are: 0 if there is none. */
+** 0, the last one that changes the field of the object `h` and the key at 2.
+** Returns how many values these are: 0 if there is none. */
 static int push_open(lua_State *L, mwb_state *s, uint32_t number, mw_handle h) {
   const mwi_journal *journal = &s->engine->journal;
   mw_owner owner, found = 0;
@@ -444,15 +321,12 @@ static int push_open(lua_State *L, mwb_state *s, uint32_t number, mw_handle h) {
     found = owner;
   }
   if (found == 0) return 0;
-  push_owned(L, s, found, &last, "open");
-  push_numbers(L, &last);
-  lua_pushinteger(L, (lua_Integer)last.seq);
-  return 3;
+  return push_owned(L, s, found, &last, last.seq);
 }
 
 /* open_entry(object, key) -> the last entry of the field that an open
-** transaction has, its numbers as causes, and its place in the order of the
-** program; or nil: nobody has made a final write since. */
+** transaction has, as `push_owned` pushes it: nobody has made a final write
+** since; or nothing */
 static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_handle_of(L, s, 1);
@@ -461,7 +335,7 @@ static int open_entry(lua_State *L) {
 }
 
 /* caused_by(number) -> the number of the delivered entry with this number as a
-** cause; or the entry of an open transaction, and its numbers */
+** cause; or what `push_owned` pushes of that of an open transaction */
 static int caused_by(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   uint32_t number = (uint32_t)lua_tointeger(L, 1);
@@ -475,23 +349,18 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_Integer count = 0;
   size_t i, n;
   const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
-  lua_createtable(L, (int)n, 2);
-  lua_createtable(L, (int)n, 0);
+  int list = lua_gettop(L) + 1, value;
   lua_createtable(L, (int)n, 0);
   for (i = 0; i < n; i++) {
     const mw_entry *entry = &entries[i];
     int counts;
     if (mwb_is_hidden(entry)) continue;
     counts = mwi_entry_counts(s->engine, owner, entry, &L);
-    push_owned(L, s, owner, entry, "rolled_back");
-    lua_rawseti(L, -4, ++count);
-    push_numbers(L, entry);
-    lua_rawseti(L, -3, count);
-    lua_pushinteger(L, counts ? (lua_Integer)entry->seq : 0);
-    lua_rawseti(L, -2, count);
+    lua_createtable(L, OWNED, 0);
+    push_owned(L, s, owner, entry, counts ? entry->seq : 0);
+    for (value = OWNED; value > 0; value--) lua_rawseti(L, list + 1, value);
+    lua_rawseti(L, list, ++count);
   }
-  lua_setfield(L, -3, "orders");
-  lua_setfield(L, -2, "numbers");
 }
 
 /* entry_since(time) -> number of an entry, so that all entries before are older
@@ -533,10 +402,9 @@ static int set_paths(lua_State *L) {
   return 0;
 }
 
-/* keep_taken(function or nil): the function is called with the entries of each
-** transaction that is taken back; `numbers` has their numbers as causes, and
-** `orders` their places in the order of the program, 0 where a final write has
-** followed */
+/* keep_taken(function or nil): the function is called with an array of the
+** entries of each transaction that is taken back, each as an array of what
+** `push_owned` pushes; the order is 0 where a final write has followed */
 static int keep_taken(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);
@@ -553,9 +421,8 @@ void mwb_open_readers(lua_State *L) {
                                        {"reader_state", reader_state},
                                        {"seek_reader", seek_reader},
                                        {"look", make_look},
-                                       {"look_entries", look_entries},
                                        {"look_entry", look_entry},
-                                       {"entry_text", entry_text},
+                                       {"entry_class", entry_class},
                                        {"find_entry", find_entry},
                                        {"open_entry", open_entry},
                                        {"caused_by", caused_by},
@@ -565,13 +432,8 @@ void mwb_open_readers(lua_State *L) {
                                        {"delivered_now", delivered_now},
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};
-  static const luaL_Reg entry[] = {{"__index", index_entry},
-                                   {"__newindex", set_entry},
-                                   {"__pairs", pairs_entry},
-                                   {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   mwb_new_meta(L, MWB_READER, "reader", meta, none);
   mwb_new_meta(L, MWB_LOOK, "look", none, none);
-  mwb_new_meta(L, MWB_ENTRY, "entry", entry, none);
   mwb_set_funcs(L, functions);
 }

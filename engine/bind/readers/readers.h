@@ -16,6 +16,7 @@ enum {
   MWB_LOOK,                        /* what a reader has looked at, */
   MWB_ENTRY,                       /* an entry of that, */
   MWB_FEED,                        /* and a feed */
+  MWB_EACH,                        /* a function: see `entry_class` */
   MWB_WRITERS,                     /* what last writers hold: see writers.c */
   MWB_READERS_END
 };
@@ -48,14 +49,14 @@ typedef struct mwb_look {
 mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
                         uint64_t end);
 
-/* Pushes an iterator of the entries of the look on the top, from number `first`
-** of the look on, and pops the look. */
-void mwb_push_entry_iterator(lua_State *L, lua_Integer first);
+/* Pushes an iterator of the entries of the look on the top, but the first ones,
+** and pops the look. */
+void mwb_push_entry_iterator(lua_State *L, lua_Integer skip);
 
-/* Gives the table at `at` the fields of an entry; `because` is the number of its
-** cause, or 0, and `seq` its own. */
-void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
-                    const mw_entry *entry, uint64_t because, uint64_t seq);
+/* Pushes what an entry has, as `look_entry`; `because` is the number of its
+** cause, or 0, and `seq` its own.  Returns how many values these are. */
+int mwb_push_entry(lua_State *L, mwb_state *s, int values,
+                   const mw_entry *entry, uint64_t because, uint64_t seq);
 
 /* Returns the place of an entry's page in the user value of a look. */
 static inline lua_Integer mwb_page_in(const mwb_look *its,

@@ -260,8 +260,8 @@ void mwb_remove_keeper(lua_State *L, mwb_state *s) {
 
 /* }====================================================== */
 
-/* kept_writer(object, key, value now or nil) -> the entry of the last writer
-** whose entry is forgotten, or nil.  The library may not know the object that
+/* kept_writer(object, key, value now or nil) -> what `look_entry` returns, of
+** the last writer whose entry is forgotten, or nothing.  The library may not know the object that
 ** was written: it is the one that is there. */
 static int kept_writer(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
@@ -277,23 +277,22 @@ static int kept_writer(lua_State *L) {
   n = find(s->readers->writers, obj, &key);
   if (n == 0) return 0;
   its = *writer_at(s->readers->writers, n);
-  lua_newtable(L); /* the entry, at 4; its values come to 5 */
-  lua_createtable(L, VALUES + 1, 0);
+  lua_createtable(L, VALUES + 1, 0); /* the values of the entry, at 4 */
   mwb_push(L, s, MWB_WRITERS);
-  at = push_table(L, 6, n);
+  at = push_table(L, 5, n);
   for (i = 0; i < VALUES; i++) {
     mw_handle h = its.held[i == ITS_NEW];
     if ((i == ITS_OLD || i == ITS_NEW) && h != MW_NONE)
       mwb_alive(L, s, h);
     else
-      lua_rawgeti(L, 7, at + i);
+      lua_rawgeti(L, 6, at + i);
     if (i == ITS_NEW && lua_isnil(L, -1) && mwb_address(L, 3) != NULL)
       lua_pushvalue(L, 3);
-    lua_rawseti(L, 5, i + 1);
-    lua_settop(L, 7);
+    lua_rawseti(L, 4, i + 1);
+    lua_settop(L, 6);
   }
   mwb_push_key(L, s, &its.key);
-  lua_rawseti(L, 5, VALUES + 1);
+  lua_rawseti(L, 4, VALUES + 1);
   memset(&entry, 0, sizeof(entry));
   entry.obj = obj;
   entry.kind = its.kind;
@@ -303,12 +302,8 @@ static int kept_writer(lua_State *L) {
   entry.value[MW_NOW].i = ITS_NEW + 1;
   entry.where = ITS_WHERE + 1;
   entry.context = ITS_CONTEXT + 1;
-  mwb_fill_entry(L, s, 4, 5, &entry,
-                 mw_delivery_of(s->engine, its.cause, its.seq), its.seq);
-  mwb_push(L, s, MWB_ENTRY);
-  lua_setmetatable(L, 4);
-  lua_settop(L, 4);
-  return 1;
+  return mwb_push_entry(L, s, 4, &entry,
+                        mw_delivery_of(s->engine, its.cause, its.seq), its.seq);
 }
 
 void mwb_open_writers(lua_State *L) {

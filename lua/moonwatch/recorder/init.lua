@@ -7,6 +7,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local entry = require "moonwatch.recorder.entry"
 local past = require "moonwatch.recorder.past"
 local taken = require "moonwatch.recorder.taken"
 
@@ -92,8 +93,10 @@ function Recorder:entries(seq)
     "integer", seq)
   local first, last = range(self)
   local from = math.max(first, seq or first)
-  local delivered = private.look_entries(
-    self.look or (private.look(from, last)), from)
+  local look, n, skip = self.look, self.n, 0
+  if look then skip = math.max(0, from - (last - n + 1))
+  else look, n = private.look(from, last) end
+  local delivered = entry.each(look, n, skip)
   if not self.taken then return delivered end
   return self.taken:between(delivered, math.max(seq or 0, 0))
 end
@@ -122,10 +125,17 @@ end
 
 local tell_taken
 
--- Recorders keep what is taken back.
-local function keep_taken(entries, at)
+-- Recorders keep what is taken back.  Where memory runs out, the rest counts as
+-- lost.
+local function keep_taken(all, at)
   for _, self in pairs(running) do
-    if self.taken then self.taken:keep(entries, at) end
+    if self.taken then self.taken:expect(#all) end
+  end
+  for _, values in ipairs(all) do
+    local e, order = text.owned("rolled_back", table.unpack(values, 1, 12))
+    for _, self in pairs(running) do
+      if self.taken then self.taken:keep(e, values[1], order, at) end
+    end
   end
   tell_taken()
 end
@@ -144,9 +154,10 @@ function stop(self)
   if self.look or private.put_off(stop, self) then return end
   local first, last = range(self)
   local lost = select(2, private.reader_state(self.reader))
-  local look = private.look(first, last)
+  local look, n = private.look(first, last)
   private.stopped[self] = true
-  self.first, self.last, self.missed, self.look = first, last, lost, look
+  self.first, self.last, self.missed = first, last, lost
+  self.look, self.n = look, n
   private.close_reader(self.reader)
   running[self.number] = nil
   tell_taken()
@@ -173,7 +184,7 @@ function recorder.recorder(opts)
     "option 'seconds' is not positive")
   local state = {
     seconds = seconds or false, look = false, missed = false, first = 1,
-    last = 0, reader = false, number = 0,
+    last = 0, n = 0, reader = false, number = 0,
     taken = opts.rolled_back and taken.new(capacity) or false,
   }
   local self = new(state)
@@ -193,11 +204,11 @@ end
 
 -- Returns the last delivered entry of a field that is kept.
 local function find_kept(self, obj, key)
-  for i = self.last - self.first + 1, 1, -1 do
+  for i = self.n, 1, -1 do
     local object, its_key, _, _, kind = private.look_entry(self.look, i)
     if rawequal(object, obj) and rawequal(its_key, key) and
       kind ~= "metatable" and kind ~= "call" then
-      return private.look_entries(self.look, self.first + i - 1)()
+      return entry.of(self.look, i)
     end
   end
 end
@@ -206,25 +217,27 @@ end
 -- Only of a table can be said that nothing is there.
 local function find_last(obj, key)
   local seq = private.find_entry(obj, key)
-  if seq then return private.look_entries((private.look(seq, seq)))() end
-  if type(obj) ~= "table" then return private.kept_writer(obj, key) end
-  local value = rawget(private.raw(obj), key)
-  if value == nil then return nil end
-  return private.kept_writer(obj, key, value)
+  if seq then return entry.of(private.look(seq, seq), 1) end
+  local value
+  if type(obj) == "table" then
+    value = rawget(private.raw(obj), key)
+    if value == nil then return nil end
+  end
+  return entry.new(private.kept_writer(obj, key, value))
 end
 
 local function why(self, obj, key)
   local undone, at, order
   if self.taken then undone, at, order = self.taken:find(obj, key) end
   if not self.look then
-    local open, numbers, its = private.open_entry(obj, key)
+    local open, its = text.owned("open", private.open_entry(obj, key))
     if open and undone and order > its then return undone end
-    if open then return text.knows(open, numbers) end
+    if open then return open end
   end
-  local entry = self.look and find_kept(self, obj, key) or
+  local last = self.look and find_kept(self, obj, key) or
     not self.look and find_last(obj, key) or nil
-  if undone and at >= (entry and entry.seq or 0) then return undone end
-  return entry
+  if undone and at >= (last and last.seq or 0) then return undone end
+  return last
 end
 
 --- Returns the entry of the last write to a field, or nil.
@@ -238,8 +251,8 @@ function recorder.why(obj, key)
   check.dot("why", obj)
   local its = running[last_number()]
   if not its then return nil, "no recorder is running" end
-  local entry = why(its, obj, key)
-  if entry or private.intercepts(obj) then return entry end
+  local last = why(its, obj, key)
+  if last or private.intercepts(obj) then return last end
   return nil, "the object is neither watched nor tracked: see mw.track"
 end
 

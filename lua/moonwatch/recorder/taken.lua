@@ -64,16 +64,16 @@ local function add(self, entry, numbers, order, at)
   end
 end
 
---- Keeps the entries of a transaction that was taken back.  Where memory runs
--- out, the rest of them counts as lost.
-function Taken:keep(entries, at)
-  self.lost = self.lost + #entries
-  for i, entry in ipairs(entries) do
-    add(self, entry, entries.numbers[i], entries.orders[i], at)
-    if self:len() > self.capacity then
-      drop_first(self)
-      self.lost = self.lost + 1
-    end
+--- So many entries of a transaction are taken back: until they are kept, they
+-- count as lost.
+function Taken:expect(n) self.lost = self.lost + n end
+
+--- Keeps such an entry.
+function Taken:keep(entry, numbers, order, at)
+  add(self, entry, numbers, order, at)
+  if self:len() > self.capacity then
+    drop_first(self)
+    self.lost = self.lost + 1
   end
 end
 
@@ -121,9 +121,6 @@ function Taken:find(obj, key)
   if not place then return nil end
   return self.entries[place], self.at[place], self.orders[place]
 end
-
---- Returns the numbers of an entry, or nil.
-function Taken:numbers_of(entry) return self.numbers[entry] end
 
 --- Returns the entry that has a number as a cause, or nil.
 function Taken:caused_by(number) return self.numbered[number] end

@@ -5,6 +5,7 @@
 --       because target of Level.player: nil -> Level.enemies.3, input.lua:17
 
 local core = require "moonwatch.core"
+local entry = require "moonwatch.recorder.entry"
 local label = require "moonwatch.trace.label"
 local named = require "moonwatch.policy.named"
 local object_class = require "moonwatch.policy.object_class"
@@ -144,50 +145,53 @@ private.stopped = private.stopped or setmetatable({}, { __mode = "k" })
 -- Returns the delivered entry with the number `seq`, or nil.
 local function entry_of(seq)
   local look, n = private.look(seq, seq)
-  if n == 1 then return private.look_entries(look)() end
+  if n == 1 then return entry.of(look, 1) end
   for its in pairs(private.stopped) do
     if seq >= its.first and seq <= its.last then
-      return private.look_entries(its.look, seq)()
+      return entry.of(its.look, seq - its.last + its.n)
     end
   end
 end
 
--- Calls a method of all that recorders have kept of what was taken back.
--- Returns the first result.
-local function ask_taken(method, argument)
-  for _, its in pairs(private.recorders) do
-    local found = its.taken and its.taken[method](its.taken, argument)
-    if found then return found end
-  end
-  for its in pairs(private.stopped) do
-    local found = its.taken and its.taken[method](its.taken, argument)
-    if found then return found end
-  end
-end
-
--- The numbers of entries of open transactions: as a cause, and of their cause.
--- `because` is the number that a cause has once it is delivered.
+-- The numbers of entries of transactions that are not committed: as a cause
+-- (the upper 32 bits), and of their cause.  `because` is the number that a
+-- cause has once it is delivered.
 private.numbers_of = private.numbers_of or setmetatable({}, { __mode = "k" })
 local numbers_of = private.numbers_of
 
---- Keeps the numbers of an entry, and returns the entry.
-function text.knows(entry, numbers)
-  numbers_of[entry] = numbers
-  return entry
+--- Returns an entry of a transaction that is not committed, with its `state`,
+-- and its order, from what the core knows; nil for nothing.
+function text.owned(state, numbers, order, transaction, ...)
+  if not numbers then return nil end
+  local e = entry.new(...)
+  e.transaction, e[state] = transaction, true
+  numbers_of[e] = numbers
+  return e, order
+end
+
+-- Returns the entry that recorders have kept of what was taken back, with a
+-- number as a cause; or nil.
+local function taken_back(number)
+  for _, recorders in ipairs { private.recorders, private.stopped } do
+    for key, value in pairs(recorders) do
+      local its = recorders == private.stopped and key or value
+      local found = its.taken and its.taken:caused_by(number)
+      if found then return found end
+    end
+  end
 end
 
 -- Returns the entry because of which another was made, or nil.  It may be open,
 -- or taken back.
 local function cause_of(e)
   if e.because then return entry_of(e.because) end
-  if e.seq then return nil end
-  local numbers = numbers_of[e] or ask_taken("numbers_of", e)
-  local number = numbers and numbers & 0xFFFFFFFF or 0
-  if number == 0 then return nil end
-  local cause, its = private.caused_by(number)
-  if math.type(cause) then return entry_of(cause) end
-  if cause then return text.knows(cause, its) end
-  return ask_taken("caused_by", number)
+  local number = (numbers_of[e] or 0) & 0xFFFFFFFF
+  if e.seq or number == 0 then return nil end
+  local function found(its, ...)
+    if its and select("#", ...) == 0 then return entry_of(its) end
+    return (text.owned("open", its, ...))
+  end
+  return found(private.caused_by(number)) or taken_back(number)
 end
 
 --- Returns an array of an entry and its causes.
@@ -209,6 +213,6 @@ function text.of(chain)
   return table.concat(lines, "\n")
 end
 
-private.entry_text(function(e) return text.of(text.chain(e)) end)
+entry.text(function(e) return text.of(text.chain(e)) end)
 
 return text
