@@ -104,25 +104,24 @@ typedef struct writer {
 
 /* Raises the array at WAY: what cannot be said (nothing where a class has been
 ** found late), and the keys of the way to the current object, the last one
-** first.  The key of the field, if any, is on the top. */
-static void refuse(writer *w, const char *what, int has_key) {
+** first; before them the key at `key`, if that is not 0. */
+static void refuse(writer *w, const char *what, int key) {
   lua_State *L = w->L;
   lua_Integer at = w->current, n = 1;
-  int key = lua_gettop(L);
-  lua_pushvalue(L, WAY);
   lua_pushstring(L, what);
-  lua_rawseti(L, -2, n++);
-  if (has_key) {
+  lua_rawseti(L, WAY, n++);
+  if (key != 0) {
     lua_pushvalue(L, key);
-    lua_rawseti(L, -2, n++);
+    lua_rawseti(L, WAY, n++);
   }
   while (at > 1) {
     lua_rawgeti(L, QUEUE, 3 * at - 1);
-    lua_rawseti(L, -2, n++);
+    lua_rawseti(L, WAY, n++);
     lua_rawgeti(L, QUEUE, 3 * at);
     at = lua_tointeger(L, -1);
     lua_pop(L, 1);
   }
+  lua_pushvalue(L, WAY);
   lua_error(L);
 }
 
@@ -169,10 +168,7 @@ static void put_object(writer *w, int key) {
       return;
     }
     lua_pop(L, 1);
-    if (mwb_is_ours(L, w->s, -1)) {
-      lua_pushvalue(L, key);
-      refuse(w, "an object of the library", 1);
-    }
+    if (mwb_is_ours(L, w->s, -1)) refuse(w, "an object of the library", key);
     n = add_object(w, key);
   }
   mwb_put_byte(&w->out, MWB_TAG_OBJECT);
@@ -187,9 +183,7 @@ static void put_value(writer *w, int key) {
   if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
     put_object(w, key);
   } else if (!mwb_put_value(&w->out, lua_gettop(L))) {
-    const char *what = lua_pushfstring(L, "a %s", luaL_typename(L, -1));
-    lua_pushvalue(L, key);
-    refuse(w, what, 1);
+    refuse(w, lua_pushfstring(L, "a %s", luaL_typename(L, -1)), key);
   }
   lua_pop(L, 1);
 }
@@ -255,8 +249,7 @@ static void add_key(writer *w, size_t n, lua_Integer at) {
     key->kind = OBJECT;
     key->i = number_of(w);
   } else {
-    lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
-    refuse(w, lua_tostring(L, -1), 0);
+    refuse(w, lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1)), 0);
   }
   lua_settop(L, IGNORED);
 }
@@ -545,20 +538,18 @@ static void refuse_waiting(writer *w) {
   refuse(w, "an object that is nothing but a key", 0);
 }
 
-static uint64_t mix(uint64_t a, uint64_t b) {
-  uint64_t h = a * UINT64_C(0x9E3779B97F4A7C15);
-  b = (b ^ b >> 32) * UINT64_C(0xD6E8FEB86659FD93);
-  h ^= (b << 31 | b >> 33) + UINT64_C(0x632BE59BD9B4E019);
-  h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
-  h = (h ^ h >> 29) * UINT64_C(0xBF58476D1CE4E5B9);
-  return h ^ h >> 32;
-}
-
-/* Returns a hash that is the same on every machine. */
+/* Returns a hash that is the same on every machine.  Each step is one to one,
+** so bytes that differ in eight of them differ in the hash. */
 static uint64_t hash_bytes(const unsigned char *p, size_t len) {
   uint64_t h = len;
-  for (; len >= 8; len -= 8, p += 8) h = mix(h, mwb_get_fixed(p, 8));
-  return mix(h, mwb_get_fixed(p, (int)len));
+  for (; len > 0; p += 8) {
+    int n = (len < 8) ? (int)len : 8;
+    h = (h ^ mwb_get_fixed(p, n)) * UINT64_C(0x9E3779B97F4A7C15);
+    h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+    h ^= h >> 29;
+    len -= (size_t)n;
+  }
+  return h;
 }
 
 /* write(root, describe, descend, names, hashes, classes, way) -> bytes, or
