@@ -27,7 +27,7 @@ return {
     { "bind/journal", 3700, 4715, "bind/journal/" },
     { "bind/readers: feed", 650, 1170, "bind/readers/feed%." },
     { "bind/readers", 750, 857, "bind/readers/" },
-    { "bind/snapshot", 1600, 1633, "bind/snapshot/" },
+    { "bind/snapshot", 1600, 1600, "bind/snapshot/" },
     { "bind/names", 2000, 2000, "bind/names/" },
     { "bind/trace", 2600, 2600, "bind/trace/" },
     { "bind/box", 1100, 1128, "bind/box/" },

@@ -52,6 +52,31 @@ local function where_of(way)
   return ("cannot say %s: %s"):format(path.text(keys), way[1])
 end
 
+--- Returns what the core's `snapshot` does for these arguments; or nil, and the
+-- array with what cannot be said and its way.  When a class is found late, or
+-- something is refused that may be in a class, all classes are looked for.
+function snapshot.write(root, describer, descend, names, hashes)
+  local classes, is_last = {}, false
+  while true do
+    local way = {}
+    local ok, result, seq = pcall(private.snapshot, root, describer, descend,
+      names, hashes, classes, way)
+    if ok then return result, seq end
+    if not rawequal(result, way) then error(result, 0) end -- a rule's own
+    if is_last and way[1] then return nil, way end
+    if not is_last then private.find_classes(root, classes) end
+    is_last = true
+  end
+end
+
+local function write(root, descend, hashes)
+  policy.current()
+  local result, more = snapshot.write(root, describe, descend, named.all(),
+    hashes)
+  if not result then return nil, where_of(more) end
+  return result, more
+end
+
 local OPTIONS = { descend = "function" }
 
 --- Returns the state below an object as bytes, and the number of the last entry
@@ -59,20 +84,15 @@ local OPTIONS = { descend = "function" }
 function snapshot.snapshot(root, opts)
   check.argument(type(root) == "table", 1, "snapshot", "table", root)
   opts = check.options(opts, OPTIONS, 2, "snapshot", "option")
-  policy.current()
-  local bytes, more = private.snapshot(root, describe, opts.descend,
-    named.all())
-  if not bytes then return nil, where_of(more) end
-  return bytes, more
+  return write(root, opts.descend)
 end
 
 --- Returns the hash of the state below an object, which a snapshot would have;
 -- or nil and a message.
 function snapshot.hash(root)
   check.argument(type(root) == "table", 1, "hash", "table", root)
-  policy.current()
-  local hash, way = private.snapshot(root, describe, nil, named.all(), true)
-  if not hash then return nil, where_of(way) end
+  local hash, message = write(root, nil, true)
+  if not hash then return nil, message end
   return hash
 end
 
@@ -258,13 +278,16 @@ function snapshot.restore(bytes, opts)
   check.that(type(opts) ~= "number", 2, "restore", SECOND)
   opts = check.options(opts, INTO, 2, "restore", "option")
   policy.current()
-  local root, userdata, states, held, stays, differs, marks, classes =
-    private.restore(bytes, make, class_of, opts.into, kind_of)
-  if root == nil then return nil, "bad snapshot: " .. userdata end
+  local ok, root, userdata, states, held, stays, differs, marks, classes =
+    pcall(private.restore, bytes, make, class_of, opts.into, kind_of)
+  if not ok then
+    if type(root) ~= "table" then error(root, 0) end
+    return nil, "bad snapshot: " .. root[1]
+  end
   if not root then return nil, "the root is of another kind" end
   local writes = {}
-  local ok, err = pcall(add_states, writes, userdata, states, held, stays)
-  if not ok then
+  local fine, err = pcall(add_states, writes, userdata, states, held, stays)
+  if not fine then
     if getmetatable(err) ~= Refusal then error(err, 0) end
     return nil, "bad snapshot: " .. err[1]
   end

@@ -25,7 +25,7 @@
 #include "../watch/watch.h"
 #include "snapshot.h"
 
-/* The stack of `read`.  The first are the arguments. */
+/* The stack of `restore`.  The first are the arguments. */
 enum {
   BYTES = 1,
   MAKE,     /* (name, is userdata) -> object */
@@ -446,9 +446,11 @@ static void make_object(const reader *r, uint64_t number) {
   if (!its->live) lua_rawseti(L, OBJECTS, (lua_Integer)number);
 }
 
-/* read(bytes, make, named, into, kind) -> what is on the stack from OBJECTS on;
-** false if the live root is of another kind */
-static int read(lua_State *L) {
+/* restore(bytes, make, named, into, kind) -> the root, and what is on the stack
+** behind OBJECTS; false if the live root is of another kind; raises an array
+** with a message */
+static int restore(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
   reader r;
   size_t len;
   const char *bytes = lua_tolstring(L, BYTES, &len);
@@ -456,9 +458,10 @@ static int read(lua_State *L) {
   uint64_t n;
   memset(&r, 0, sizeof(r));
   r.L = L;
-  r.s = mwb_state_of(L);
+  r.s = s;
   r.marks = mwb_marks(L, r.s);
   luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot read");
+  lua_settop(L, KIND);
   r.lives = !lua_isnil(L, INTO);
   open_bytes(&r, (const unsigned char *)bytes, len);
   body = r.in;
@@ -483,20 +486,6 @@ static int read(lua_State *L) {
   lua_replace(L, OBJECTS);
   lua_settop(L, CLASSES);
   return CLASSES - OBJECTS + 1;
-}
-
-/* restore(bytes, ...) -> what `read` returns; nil and a message */
-static int restore(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  lua_settop(L, KIND);
-  mwb_push_function(L, s, read);
-  lua_insert(L, 1);
-  if (lua_pcall(L, KIND, LUA_MULTRET, 0) == LUA_OK) return lua_gettop(L);
-  if (!lua_istable(L, -1)) return lua_error(L);
-  lua_rawgeti(L, -1, 1);
-  lua_pushnil(L);
-  lua_insert(L, -2);
-  return 2;
 }
 
 /* set_mark(table, mark): a mark of JSON, 1 for an array, 2 for an object, 0 for

@@ -32,8 +32,8 @@
 ** that writes to the object later changes nothing that is being written.
 **
 ** A class can be found late, when an object of the class comes after the class
-** itself.  Then, and when something is refused that may be in a class, all
-** classes are looked for first, and the writing begins anew.
+** itself.  Then, and when something is refused that may be in a class,
+** snapshot.lua looks for all classes first, and begins anew.
 */
 #include "../base/base.h"
 
@@ -45,7 +45,7 @@
 #include "../watch/watch.h"
 #include "snapshot.h"
 
-/* The stack of `write`.  The first are the arguments. */
+/* The stack of `snapshot`.  The first are the arguments. */
 enum {
   ROOT = 1,
   DESCRIBE,  /* (object, class or nil) -> name of the class, state of a userdata
@@ -552,10 +552,12 @@ static uint64_t hash_bytes(const unsigned char *p, size_t len) {
   return h;
 }
 
-/* write(root, describe, descend, names, hashes, classes, way) -> bytes, or
-** their hash */
-static int write(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
+/* snapshot(root, describe, descend, names, hashes, classes, way) -> bytes, or
+** their hash, and the number of the last entry that was delivered before; see
+** snapshot.lua */
+static int snapshot(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  uint64_t last = mw_delivery_last(s->engine);
   unsigned char *bytes;
   writer w;
   size_t n;
@@ -564,6 +566,7 @@ static int write(lua_State *L) {
   w.s = s;
   w.marks = mwb_marks(L, s);
   luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot write");
+  lua_settop(L, WAY);
   while (lua_gettop(L) < WAITING) lua_newtable(L);
   lua_settop(L, KEYS);
   mwb_push_delivered(L, s); /* BEFORE */
@@ -589,42 +592,14 @@ static int write(lua_State *L) {
   mwb_put_fixed(bytes + 16, (uint64_t)w.objects, 4);
   if (lua_toboolean(L, HASHES)) {
     lua_pushinteger(L, (lua_Integer)hash_bytes(bytes + 16, n - 16));
-    return 1;
+  } else {
+    memcpy(bytes, MWB_MAGIC, 3);
+    bytes[3] = MWB_VERSION;
+    mwb_put_fixed(bytes + 8, n - MWB_HEADER, 8);
+    mwb_put_fixed(bytes + 4, mwb_checksum(bytes + 8, n - 8), 4);
+    lua_pushlstring(L, (const char *)bytes, n);
   }
-  memcpy(bytes, MWB_MAGIC, 3);
-  bytes[3] = MWB_VERSION;
-  mwb_put_fixed(bytes + 8, n - MWB_HEADER, 8);
-  mwb_put_fixed(bytes + 4, mwb_checksum(bytes + 8, n - 8), 4);
-  lua_pushlstring(L, (const char *)bytes, n);
-  return 1;
-}
-
-/* snapshot(root, describe, descend, names, hashes) -> bytes, or their hash, and
-** the number of the last entry that was delivered before; nil and what cannot
-** be said, with the way to it */
-static int snapshot(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  uint64_t last = mw_delivery_last(s->engine);
-  int searched = 0, is_late, i;
-  lua_settop(L, HASHES);
-  lua_newtable(L); /* CLASSES */
-  for (;;) {
-    lua_settop(L, CLASSES);
-    lua_newtable(L); /* WAY */
-    mwb_push_function(L, s, write);
-    for (i = ROOT; i <= WAY; i++) lua_pushvalue(L, i);
-    if (lua_pcall(L, WAY, 1, 0) == LUA_OK) {
-      lua_pushinteger(L, (lua_Integer)last);
-      return 2;
-    }
-    if (!lua_rawequal(L, -1, WAY)) lua_error(L); /* a rule's own error */
-    is_late = lua_rawgeti(L, WAY, 1) == LUA_TNIL;
-    if (searched && !is_late) break;
-    if (!searched) mwb_find_classes(L, s, ROOT, CLASSES);
-    searched = 1;
-  }
-  lua_pushnil(L);
-  lua_pushvalue(L, WAY);
+  lua_pushinteger(L, (lua_Integer)last);
   return 2;
 }
 

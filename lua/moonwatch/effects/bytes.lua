@@ -24,6 +24,7 @@ local json = require "moonwatch.json"
 local make_script = require "moonwatch.effects.script"
 local named = require "moonwatch.policy.named"
 local policy = require "moonwatch.policy"
+local snapshot = require "moonwatch.snapshot"
 local state = require "moonwatch.state"
 
 local private = core.private
@@ -101,7 +102,7 @@ function bytes.to_bytes(self, root)
   check.argument(type(root) == "table", 1, "to_bytes", "table", root)
   local script, message = make_script(self, { root = root }, nil, true)
   if not script then return nil, message end
-  local text, way = private.snapshot(list_of(script, root), no, yes, {})
+  local text, way = snapshot.write(list_of(script, root), no, yes, {})
   if not text then return nil, way[1] .. " cannot be sent" end
   return HEAD .. text
 end
@@ -237,8 +238,7 @@ end
 local function read(root, text)
   if text:sub(1, 3) ~= HEAD:sub(1, 3) then fail "these are not effects" end
   if text:sub(1, 4) ~= HEAD then fail "the version is not known here" end
-  local list, message = private.restore(text:sub(5), no, no)
-  if not list then fail("%s", message) end
+  local list = private.restore(text:sub(5), no, no)
   local objects = list[1]
   if type(objects) ~= "table" then fail "it has no list of objects" end
   local self = setmetatable({
