@@ -4,9 +4,9 @@
 **
 ** For a scenario and a mode: a new Lua state on a watched heap; the scenario
 ** runs while the heap fails; it must do its work or end with "not enough
-** memory" (it must do its work when only first tries fail).  Then the heap
-** gives again, and the same scenario must do its work in the same state.  When
-** the state is closed, nothing is live.
+** memory" (it must do its work when only first tries fail: Lua collects garbage
+** then, and tries again).  Then the heap gives again, and the same scenario must
+** do its work in the same state.  When the state is closed, nothing is live.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -27,19 +27,6 @@
 #else
 #define new_lua(alloc, ud) lua_newstate(alloc, ud)
 #endif
-
-/* The size of a new stack.  From 5.4.5 on, Lua asks only once for a larger
-** stack, and collects no garbage: that is no matter of the library. */
-typedef struct slot {
-  union {
-    lua_Number n;
-    lua_Integer i;
-    void *p;
-  } value;
-  unsigned char type;
-} slot;
-
-#define STACK ((2 * LUA_MINSTACK + 5) * sizeof(slot))
 
 static int passed, failed;
 
@@ -77,7 +64,6 @@ static int do_file(lua_State *L, const char *path) {
 static lua_State *new_state(heap *h, int generational) {
   lua_State *L;
   memset(h, 0, sizeof(heap));
-  h->stack = STACK;
   L = new_lua(heap_alloc, h);
   luaL_openlibs(L);
   if (generational) lua_gc(L, LUA_GCGEN, 0, 0);

@@ -11,7 +11,6 @@
 typedef union header {
   struct {
     size_t size;
-    int stack; /* does the block belong to a stack of Lua? */
   } of;
   max_align_t align;
 } header;
@@ -50,11 +49,10 @@ static int refuses(heap *h, const void *ptr, size_t size) {
   return 0;
 }
 
-static void *new_block(heap *h, size_t size, int stack) {
+static void *new_block(heap *h, size_t size) {
   header *block = (header *)malloc(sizeof(header) + size);
   if (block == NULL) abort();
   block->of.size = size;
-  block->of.stack = stack;
   memset(block + 1, FRESH, size);
   h->blocks++;
   h->bytes += size;
@@ -72,7 +70,7 @@ static void free_block(heap *h, void *ptr) {
 void *heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   heap *h = (heap *)ud;
   void *fresh;
-  int stack = (ptr == NULL) ? nsize == h->stack : ((header *)ptr - 1)->of.stack;
+  int is_object = ptr == NULL && osize != 0; /* then that is its type */
   if (ptr != NULL && ((header *)ptr - 1)->of.size != osize) h->errors++;
   if (ptr != NULL) osize = ((header *)ptr - 1)->of.size;
   if (nsize == 0) {
@@ -81,11 +79,11 @@ void *heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   }
   /* A block that shrinks is never refused: real allocators do not either. */
   if ((ptr == NULL || nsize > osize) &&
-      !(stack && h->mode == HEAP_FAIL_FIRST) && refuses(h, ptr, nsize)) {
+      (is_object || h->mode != HEAP_FAIL_FIRST) && refuses(h, ptr, nsize)) {
     h->refusals++;
     return NULL;
   }
-  fresh = new_block(h, nsize, stack);
+  fresh = new_block(h, nsize);
   if (ptr == NULL) return fresh;
   memcpy(fresh, ptr, (osize < nsize) ? osize : nsize);
   free_block(h, ptr);

@@ -16,7 +16,7 @@ typedef enum heap_mode {
   HEAP_FAIL_ONCE,  /* the nth request from now fails */
   HEAP_FAIL_TWICE, /* the nth and the next: also after a collection */
   HEAP_FAIL_EVER,  /* the nth and all after it fail */
-  HEAP_FAIL_FIRST, /* each request fails the first time it is made */
+  HEAP_FAIL_FIRST, /* each request for an object of Lua fails the first time */
   HEAP_LIMIT       /* requests fail that would make more than n bytes live */
 } heap_mode;
 
@@ -30,7 +30,6 @@ typedef struct heap {
   size_t blocks;   /* live */
   size_t bytes;    /* live */
   size_t errors;   /* wrong sizes told so far */
-  size_t stack;    /* blocks of this size at first do not fail the first time */
   struct {
     const void *ptr;
     size_t size;
