@@ -11,16 +11,15 @@
 ** record has a bit only while there is a cause for the bit, so an absent
 ** feature costs nothing. */
 enum mwi_need {
-  MWI_UNKEYED = 1,  /* watches of all fields wait */
-  MWI_KEYED = 2,    /* watches of single fields wait */
-  MWI_SKIPS = 4,    /* some watches compare the new value with the old */
-  MWI_TREE = 8,     /* the object is below a root, or a root */
-  MWI_LINKS = 128,  /* fields of the object are linked */
-  MWI_CALLS = 64,   /* some watches are no plain flags */
-  MWI_CLASS = 16,   /* for the host: its class has a `__newindex` */
-  MWI_SHORT = 32,   /* for the host: nothing is prepared for integer keys */
-  MWI_CHECKS = 512, /* some watches are asked whether the write may be */
-  MWI_META = 256    /* for the host: the object has metamethods in it */
+  MWI_UNKEYED = 1, /* watches of all fields wait */
+  MWI_KEYED = 2,   /* watches of single fields wait */
+  MWI_SKIPS = 4,   /* some watches compare the new value with the old */
+  MWI_TREE = 8,    /* the object is below a root, or a root */
+  MWI_LINKS = 128, /* fields of the object are linked */
+  MWI_CALLS = 64,  /* some watches are no plain flags */
+  MWI_CLASS = 16,  /* for the host: its class has a `__newindex` */
+  MWI_SHORT = 32,  /* for the host: nothing is prepared for integer keys */
+  MWI_CHECKS = 512 /* some watches are asked whether the write may be */
 };
 
 /*

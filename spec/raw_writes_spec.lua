@@ -313,6 +313,55 @@ describe("a metamethod of a watched class", function()
 end)
 
 describe("a metamethod in a tracked object", function()
+  local function add() return "sum" end
+  local function newer() return "newer" end
+
+  it("is plain: it stays in the object, and nobody is told", function()
+    local obj = mw.track { a = 1, __add = add }
+    local heard, feed <close> = hear(obj), mw.feed()
+    assert.equal(add, rawget(obj, "__add"))
+    obj.__add, obj.__sub = newer, newer
+    mw.batch(function() obj.__sub = nil end)
+    assert.equal("", heard())
+    assert.is_false(mw.sync(obj))
+    assert.equal(0, feed:pending())
+    assert.equal(0, mw.mutations(obj))
+    assert.equal("__add a", keys(obj))
+    assert.same({ a = 1, __add = newer }, mw.plain(obj))
+    mw.untrack(obj)
+    mw.unwatch(obj)
+    assert.equal(newer, rawget(obj, "__add"))
+    assert.equal(1, rawget(obj, "a"))
+  end)
+
+  it("is left by a rollback as it is", function()
+    local obj = mw.track { a = 1 }
+    mw.transaction(function()
+      obj.a, obj.__add = 2, add
+      error "no"
+    end)
+    assert.same({ 1, add }, { obj.a, obj.__add })
+  end)
+
+  it("is stored by its class where there is a __newindex", function()
+    local class = { __newindex = function(its, key, value)
+      rawset(its, key, { value })
+    end }
+    local obj = mw.track(setmetatable({}, class))
+    obj.__add = add
+    assert.equal(add, rawget(obj, "__add")[1])
+  end)
+
+  it("is made by what a plan applies, and taken back", function()
+    local obj = mw.track { a = 1, __add = add }
+    local plan = mw.plan()
+    plan:track(obj)
+    plan:store(obj, "__add", newer)
+    local effects = assert(plan:apply())
+    assert.equal(newer, rawget(obj, "__add"))
+    effects:rollback()
+    assert.equal(add, rawget(obj, "__add"))
+  end)
 end)
 
 describe("what is put raw into an object", function()

@@ -8,7 +8,6 @@
 local core = require "moonwatch.core"
 
 local private = core.private
-local raw = private.raw
 local enters = private.enters
 
 local state = {}
@@ -21,9 +20,8 @@ for name in ([[add band bnot bor bxor call close concat div eq gc idiv index le
 end
 
 local function has_metamethods(t)
-  local its = raw(t)
   for _, name in ipairs(METAMETHODS) do
-    if rawget(its, name) ~= nil then return true end
+    if rawget(t, name) ~= nil then return true end
   end
   return false
 end

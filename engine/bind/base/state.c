@@ -70,10 +70,8 @@ void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
 /* Replaces the metatable on the top by its field `__index`.  Returns whether
 ** that is a table. */
 static int go_up(lua_State *L) {
-  mwb_push_contents(L, -1);
   mwb_raw_field(L, -1, "__index");
-  lua_replace(L, -3);
-  lua_pop(L, 1);
+  lua_replace(L, -2);
   return lua_istable(L, -1);
 }
 
@@ -200,7 +198,7 @@ void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
                      int all) {
   int former = mwb_push_before(L, before, object);
   if (!former) mwb_push_contents(L, object);
-  if (all && !lua_rawequal(L, -1, object)) mwb_add_raw(L, object, former);
+  if (all && !lua_rawequal(L, -1, object)) mwb_add_raw(L, object);
   if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
     lua_pushnil(L);
     return;

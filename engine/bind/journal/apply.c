@@ -157,7 +157,7 @@ int mwb_write_one(lua_State *L) {
   int back = way & MWB_BACK;
   mwb_write w;
   lua_settop(L, SHADOW);
-  if (h == MW_NONE ||
+  if (h == MW_NONE || mwb_is_meta(L, KEY) ||
       (back && (!mwi_is_of_field(kind) || !lua_istable(L, OBJECT)))) {
     mwb_normalize_key(L);
     write_unheard(L, s, kind, way);

@@ -10,11 +10,10 @@
 **                                          [1], [2] ... = function guards
 **     shadow (the contents) --> heritage --> __index = the class's
 **
-** Invariant: the contents are in the shadow and the object itself is empty, so
-** every write calls the trap, and reads of fields do not leave the VM.  Only
-** metamethods are in both tables: the object may be a metatable, and Lua looks
-** metamethods up raw.  Such an object has MWI_META, and `read_meta` as
-** `__index`.  What else is in the object was put there by `rawset`, by C code
+** Invariant: the contents are in the shadow, so every write of theirs calls the
+** trap, and reads of fields do not leave the VM.  The object itself has only
+** metamethods, for it may be a metatable: these are no contents, and nobody is
+** told of them.  What else is in the object was put there by `rawset`, by C code
 ** or by the object's class: reads show it, and mw.sync makes it contents.
 **
 ** What an object inherits is what its class had as `__index` when the object
@@ -199,13 +198,12 @@ static int push_walk(lua_State *L, int index) {
   return lua_gettop(L) - top;
 }
 
-/* Is there anything but metamethods in the intercepted table at `index`? */
+/* Is there anything in the intercepted table at `index` itself? */
 static int has_raw(lua_State *L, int index) {
-  int top = lua_gettop(L), has = 0;
-  for (lua_pushnil(L); !has && lua_next(L, index) != 0; lua_pop(L, 1))
-    has = !mwb_is_meta(L, -2);
-  lua_settop(L, top);
-  return has;
+  lua_pushnil(L);
+  if (!lua_next(L, index)) return 0;
+  lua_pop(L, 2);
+  return 1;
 }
 
 /* If there is anything raw in the table at `index`, makes the walk on the top
@@ -214,7 +212,7 @@ static void add_raw(lua_State *L, int index) {
   int walk = lua_gettop(L) - 2;
   if (!has_raw(L, index)) return;
   lua_getupvalue(L, walk, 1);
-  mwb_add_raw(L, index, 0);
+  mwb_add_raw(L, index);
   lua_setupvalue(L, walk, 1);
 }
 
@@ -234,21 +232,19 @@ static int end_pairs(lua_State *L, int status, lua_KContext context) {
   return 3;
 }
 
-/* Of metamethods, the object has those that are there now, and the contents
-** perhaps former ones. */
-void mwb_add_raw(lua_State *L, int index, int former) {
+void mwb_add_raw(lua_State *L, int index) {
   int contents = lua_gettop(L);
-  if (!has_raw(L, index) && (former || !mwb_has_meta(L, index))) return;
+  if (!has_raw(L, index)) return;
   lua_newtable(L);
-  copy_into(L, contents, contents + 1, former ? ALL : NO_META);
-  copy_into(L, index, contents + 1, former ? NO_META : ALL);
+  copy_into(L, contents, contents + 1, ALL);
+  copy_into(L, index, contents + 1, ALL);
   lua_replace(L, contents);
 }
 
 void mwb_push_all(lua_State *L, int index) {
   index = lua_absindex(L, index);
   if (mwb_push_shadow(L, index))
-    mwb_add_raw(L, index, 0);
+    mwb_add_raw(L, index);
   else
     lua_pushvalue(L, index);
 }
@@ -389,48 +385,6 @@ static int call_index(lua_State *L) {
   return 1;
 }
 
-/* read_meta(object, key): the `__index` of an object with metamethods.  An
-** assignment to a metamethod that is there does not call the trap, so a read
-** looks. */
-static int read_meta(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, lua_upvalueindex(1));
-  lua_settop(L, 2);
-  if (s->traps->reading) mwb_note_read(L, s, 0);
-  if (mwb_is_meta(L, 2)) mwb_absorb(L, s, 1);
-  lua_settop(L, 2);
-  mwb_push_contents(L, 1);
-  lua_insert(L, 2);
-  lua_gettable(L, 2);
-  return 1;
-}
-
-/* Gives the object, with the own metatable at `own`, the `__index` of an object
-** with metamethods. */
-static void set_read_meta(lua_State *L, mwb_state *s, int own) {
-  mwb_push_name(L, s, MWB_INDEX);
-  lua_pushlightuserdata(L, s);
-  lua_pushcclosure(L, read_meta, 1);
-  lua_rawset(L, own);
-}
-
-void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r) {
-  int top = lua_gettop(L);
-  if ((r->needs & MWI_META) || !mwb_push_own(L, index)) return;
-  set_read_meta(L, s, top + 1);
-  r->needs |= MWI_META;
-  lua_settop(L, top);
-}
-
-int mwb_has_meta(lua_State *L, int index) {
-  int top = lua_gettop(L), has = 0;
-  if (mwb_push_own(L, index)) {
-    mwb_raw_field(L, -1, "__index");
-    has = lua_tocfunction(L, -1) == read_meta;
-  }
-  lua_settop(L, top);
-  return has;
-}
-
 /* Pops a value and pushes a heritage with it as `__index`. */
 static void new_heritage(lua_State *L) {
   lua_createtable(L, 0, 1);
@@ -476,16 +430,11 @@ static void set_heritage(const dressing *its) {
 }
 
 /* Pushes the shadow, without contents, with room for an array of so many
-** fields.  Returns the number of fields to come, and sets whether there are
-** metamethods. */
-static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array,
-                               int *meta) {
+** fields.  Returns the number of fields to come. */
+static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array) {
   lua_State *L = its->L;
   lua_Unsigned all = 0;
-  for (lua_pushnil(L); lua_next(L, its->source) != 0; lua_pop(L, 1)) {
-    all++;
-    *meta |= mwb_is_meta(L, -2);
-  }
+  for (lua_pushnil(L); lua_next(L, its->source) != 0; lua_pop(L, 1)) all++;
   if (array > all) array = all;
   lua_createtable(L, (int)array, (int)(all - array));
   if (its->has_class) set_heritage(its);
@@ -541,11 +490,11 @@ static void new_own(const dressing *its) {
   lua_rawset(L, its->own);
 }
 
-/* Removes all fields of the table; with `meta`, all but metamethods. */
-static void wipe(lua_State *L, int table, int meta) {
+/* Removes all fields of the table but metamethods. */
+static void wipe(lua_State *L, int table) {
   for (lua_pushnil(L); lua_next(L, table) != 0;) {
     lua_pop(L, 1);
-    if (meta && mwb_is_meta(L, -1)) continue;
+    if (mwb_is_meta(L, -1)) continue;
     lua_pushvalue(L, -1);
     lua_pushnil(L);
     lua_rawset(L, table);
@@ -601,14 +550,14 @@ static void give_back_room(const dressing *its, lua_Unsigned fields) {
   lua_pushvalue(L, its->self);
   lua_pushinteger(L, (lua_Integer)fields);
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
-  wipe(L, its->self, 1);
+  wipe(L, its->self);
 }
 
 /* The bits of `needs` that say how an object lies. */
-#define PER_OBJECT (MWI_CLASS | MWI_SHORT | MWI_META)
+#define PER_OBJECT (MWI_CLASS | MWI_SHORT)
 
 /* Sets the bits that say how the object lies. */
-static void set_needs(const dressing *its, int lengthy, int meta) {
+static void set_needs(const dressing *its, int lengthy) {
   mw_engine *e = its->s->engine;
   mwi_object *r = mwi_object_find(&e->watch, its->h);
   unsigned needs;
@@ -617,7 +566,6 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
   needs = r->needs & ~(unsigned)PER_OBJECT;
   if (its->has_newindex) needs |= MWI_CLASS;
   if (!lengthy) needs |= MWI_SHORT;
-  if (meta) needs |= MWI_META;
   r->needs = (uint16_t)needs;
   r->elsewhere = 0;
   r->layout++;
@@ -627,7 +575,7 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_) {
   dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-  int top = lua_gettop(L), meta = 0;
+  int top = lua_gettop(L);
   lua_Unsigned length, fields;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   its.self = lua_absindex(L, object);
@@ -643,17 +591,16 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   its.trap = top + 2;
   its.own = top + 3;
   length = lua_rawlen(L, its.source);
-  fields = new_shadow(&its, length, &meta);
+  fields = new_shadow(&its, length);
   new_trap(&its);
   new_own(&its);
   if (length > 0) mwb_set_len(L, its.own, its.contents);
-  if (meta) set_read_meta(L, s, its.own);
   mwb_heed_reads(L, s, its.own, its.contents);
   lua_settop(L, its.own);
-  copy_into(L, its.source, its.contents, ALL);
-  if (its.is_new) wipe(L, its.self, meta);
+  copy_into(L, its.source, its.contents, NO_META);
+  if (its.is_new) wipe(L, its.self);
   lua_setmetatable(L, its.self);
-  set_needs(&its, length > 0, meta);
+  set_needs(&its, length > 0);
   if (its.is_new) give_back_room(&its, fields);
   if (its.is_new) mwb_feeds_doubt(s, h);
   lua_settop(L, its.is_new ? top : top - 1);
@@ -698,7 +645,7 @@ lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_) {
 static int unshadow(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 3) != 0;) {
     lua_pushvalue(L, -2);
-    if (mwb_is_meta(L, -1) || lua_rawget(L, 1) != LUA_TNIL) {
+    if (lua_rawget(L, 1) != LUA_TNIL) {
       lua_settop(L, 4); /* the object has a value of its own */
     } else {
       lua_pop(L, 1);
@@ -723,7 +670,7 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
     if (mwb_push_own(L, object)) {
       lua_pop(L, 1);
-      wipe(L, object, 1);
+      wipe(L, object);
     }
     lua_error(L);
   }

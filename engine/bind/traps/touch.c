@@ -96,11 +96,9 @@ int mwb_take_raw(lua_State *L) {
     lua_pushnil(L);
     lua_rawset(L, SHADOW);
   }
-  if (!mwb_is_meta(L, KEY)) { /* a guard's mw.sync must not find the field */
-    lua_pushvalue(L, KEY);
-    lua_pushnil(L);
-    lua_rawset(L, OBJECT);
-  }
+  lua_pushvalue(L, KEY); /* a guard's mw.sync must not find the field */
+  lua_pushnil(L);
+  lua_rawset(L, OBJECT);
   return 1;
 }
 
@@ -124,38 +122,14 @@ static int move_raw(lua_State *L) {
   return 1;
 }
 
-/* Was the field on the top (key and value) written raw?  Only a metamethod may
-** be in the object; then the shadow at 2 has the same value. */
-static int is_raw(lua_State *L) {
-  int raw = 1;
-  if (mwb_is_meta(L, -2)) {
-    lua_pushvalue(L, -2);
-    lua_rawget(L, 2);
-    raw = !mwb_is_same(L, -1, -2);
-    lua_pop(L, 1);
-  }
-  return raw;
-}
-
-/* Puts the keys of fields that were written raw into the list at 3: fields that
-** only the object has, and metamethods that only the shadow has.  Returns the
-** number of keys. */
+/* Puts the keys of fields that were written raw into the list at 3.  Returns
+** the number of keys. */
 static lua_Integer list_raw(lua_State *L) {
   lua_Integer n = 0;
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
-    if (!is_raw(L)) continue;
+    if (mwb_is_meta(L, -2)) continue;
     lua_pushvalue(L, -2);
     lua_rawseti(L, 3, ++n);
-  }
-  if (!mwb_has_meta(L, 1)) return n;
-  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
-    if (!mwb_is_meta(L, -2)) continue;
-    lua_pushvalue(L, -2);
-    if (lua_rawget(L, 1) == LUA_TNIL) {
-      lua_pushvalue(L, -3);
-      lua_rawseti(L, 3, ++n);
-    }
-    lua_pop(L, 1);
   }
   return n;
 }
@@ -164,14 +138,9 @@ static lua_Integer list_raw(lua_State *L) {
 ** field, or ended the watch. */
 static int is_still_raw(lua_State *L) {
   int raw;
-  if (!mwb_push_shadow(L, 1)) return 0;
-  lua_replace(L, 2);
+  if (!mwb_push_own(L, 1)) return 0;
   lua_pushvalue(L, 5);
-  lua_pushvalue(L, 5);
-  if (lua_rawget(L, 1) == LUA_TNIL && !mwb_is_meta(L, 5))
-    raw = 0;
-  else
-    raw = is_raw(L);
+  raw = lua_rawget(L, 1) != LUA_TNIL;
   lua_settop(L, 5);
   return raw;
 }
@@ -213,7 +182,7 @@ static int may_have_raw(lua_State *L, const mwb_state *s, int index) {
   int top = lua_gettop(L), any = 0;
   if (s->engine != NULL && mwb_push_own(L, index)) {
     lua_pushnil(L);
-    any = lua_next(L, index) || mwb_has_meta(L, index);
+    any = lua_next(L, index);
   }
   lua_settop(L, top);
   return any;

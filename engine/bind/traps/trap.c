@@ -210,8 +210,10 @@ void mwb_set_kind_of(mwb_write *w) {
   mwb_write_compare(w);
 }
 
+/* Metamethods are no contents. */
 int mwb_is_ignored(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L), ignored = 0;
+  if (mwb_is_meta(L, KEY)) return 1;
   if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED))
     return 0;
   lua_pushvalue(L, OBJECT);
@@ -252,20 +254,17 @@ int mwb_is_meta(lua_State *L, int index) {
 }
 
 /* Stores the pair on the top, which is a copy of KEY and VALUE, in the shadow
-** at `shadow`, and a metamethod in the object too.  `r` may be NULL.  Raises
-** Lua's own errors for keys that a table cannot have. */
-static void store_in(lua_State *L, mwb_state *s, int shadow, mwi_object *r,
+** at `shadow`, a metamethod in the object.  `r` may be NULL.  Raises Lua's own
+** errors for keys that a table cannot have. */
+static void store_in(lua_State *L, int shadow, mwi_object *r,
                      const mw_value *key) {
   switch (key->type) {
     case MW_TSTRING:
       if (key->u.i != 0 && !is_private((const char *)(uintptr_t)key->u.i))
         break; /* `key` has the address of a short string */
       if (!mwb_is_meta(L, KEY)) break;
-      if (r != NULL) mwb_need_meta(L, s, OBJECT, r);
-      lua_pushvalue(L, KEY);
-      lua_pushvalue(L, VALUE);
       lua_rawset(L, OBJECT);
-      break;
+      return;
     case MW_TFLOAT:
       if (key->u.f != key->u.f) luaL_error(L, "table index is NaN");
       break;
@@ -380,7 +379,7 @@ void mwb_store_field(mwb_write *w) {
   }
   if (!appends) { /* does nobody want an entry? */
     push_pair(w);
-    store_in(L, s, w->shadow, w->r, &w->change.key);
+    store_in(L, w->shadow, w->r, &w->change.key);
     return;
   }
   if (store_simply(w, owner)) return;
@@ -394,7 +393,7 @@ void mwb_store_field(mwb_write *w) {
   mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
   lua_settop(L, top);
   push_pair(w);
-  store_in(L, s, w->shadow, w->r, &w->change.key);
+  store_in(L, w->shadow, w->r, &w->change.key);
   if (w->change.flags_only) entry.its.kind = MW_RAW; /* see `raw_set` */
   mwb_append_entry(L, s, &entry);
 }
@@ -483,7 +482,7 @@ int mwb_call_class(mwb_write *w) {
 void mwb_end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
   if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
-  if (status != LUA_OK) { /* perhaps after storing */
+  if (status != LUA_OK) {     /* perhaps after storing */
     w->change.flags_only = 1; /* nobody is asked in an error */
     if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
     lua_settop(L, RESULT);
@@ -640,8 +639,8 @@ static void store_at_work(mwb_write *w) {
   lua_State *L = w->L;
   const mw_value *key = &w->change.key;
   if (key->type == MW_TNIL || (key->type == MW_TFLOAT && key->u.f != key->u.f))
-    store_in(L, w->s, TRAP_SHADOW, w->r, key); /* no key: raises */
-  if (is_asked(w)) { /* the class stores where it likes */
+    store_in(L, TRAP_SHADOW, w->r, key); /* no key: raises */
+  if (is_asked(w)) {                     /* the class stores where it likes */
     push_newindex(L, w->s);
     mwb_call_newindex(L, lua_gettop(L));
     return;
@@ -651,7 +650,7 @@ static void store_at_work(mwb_write *w) {
   mwb_put_off_write(L, w->s);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  store_in(L, w->s, TRAP_SHADOW, w->r, key);
+  store_in(L, TRAP_SHADOW, w->r, key);
 }
 
 /* The path of a write with more work than flags.  A write that is only recorded
@@ -689,6 +688,16 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   if ((w.failed || watch->after > 0 || watch->results > 0) &&
       mwb_write_after(&w))
     return lua_error(L); /* a guard's, before or after */
+  return 0;
+}
+
+/* A metamethod is written that is not there: its class stores it, or it is put
+** into the object, and nobody is told. */
+static int trap_meta(lua_State *L, mwb_state *s, const mwi_object *r) {
+  if (r != NULL && (r->needs & MWI_CLASS) && push_newindex(L, s))
+    mwb_call_newindex(L, lua_gettop(L));
+  else
+    lua_rawset(L, OBJECT);
   return 0;
 }
 
@@ -731,7 +740,7 @@ static inline int engine_key(lua_State *L, mwb_state *s, const mwi_object *r,
 }
 
 /* Bits of `needs` without work of their own. */
-#define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META))
+#define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS))
 
 int mwb_trap(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);
@@ -742,12 +751,12 @@ int mwb_trap(lua_State *L) {
   mw_value key;
   int simple;
   if (r == NULL) { /* the object is dead, or the engine closed */
-    if (mwb_is_meta(L, KEY)) lua_rawset(L, OBJECT);
-    lua_settop(L, VALUE);
+    if (mwb_is_meta(L, KEY)) return trap_meta(L, s, NULL);
     lua_rawset(L, TRAP_SHADOW);
     return 0;
   }
   simple = engine_key(L, s, r, &key);
+  if (!simple && mwb_is_meta(L, KEY)) return trap_meta(L, s, r);
   needs = (r->needs | s->needs) & ~IDLE;
   if (needs != 0) needs = needs_left(L, s, r, &key, needs);
   if (needs & ~(unsigned)(MWI_UNKEYED | MWI_KEYED))
@@ -757,7 +766,7 @@ int mwb_trap(lua_State *L) {
   if (simple)
     lua_rawset(L, TRAP_SHADOW);
   else
-    store_in(L, s, TRAP_SHADOW, r, &key);
+    store_in(L, TRAP_SHADOW, r, &key);
   return 0;
 }
 

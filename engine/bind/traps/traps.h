@@ -66,9 +66,9 @@ void mwb_push_contents(lua_State *L, int index);
 ** raw into the object; only to be read. */
 void mwb_push_all(lua_State *L, int index);
 
-/* Adds what was put raw into the intercepted table at `index` to its contents,
-** or `former` ones, on the top: replaces these if there is anything. */
-void mwb_add_raw(lua_State *L, int index, int former);
+/* Adds what is raw in the intercepted table at `index` to its contents, or
+** former ones, on the top: replaces these if there is anything. */
+void mwb_add_raw(lua_State *L, int index);
 
 /* Pushes the class of the object at `index`, which is the metatable that the
 ** program sees, or nil. */
@@ -88,9 +88,8 @@ static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
 }
 
 /* touch.c: what is in the table at `index` itself, but for metamethods, was put
-** there raw, and is shown by reads.  Makes these fields contents, by writes of
-** the kind "raw", unless the object's class is at work.  Returns whether there
-** were any. */
+** there raw.  Makes these fields contents, by writes of the kind "raw", unless
+** the object's class is at work.  Returns whether there were any. */
 int mwb_absorb(lua_State *L, mwb_state *s, int index);
 
 /* Is the `__newindex` of the object's class running for the object? */
@@ -121,13 +120,6 @@ void mwb_set_len(lua_State *L, int own, int shadow);
 /* Makes `#` return the shadow's length; called before the first store under an
 ** integer. */
 void mwb_need_len(lua_State *L, int index, mwi_object *r);
-
-/* Makes reads of metamethods look for raw writes; called before the first store
-** of a metamethod. */
-void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r);
-
-/* Do reads of the object's metamethods look? */
-int mwb_has_meta(lua_State *L, int index);
 
 /* Pushes a field of the table at `index`, raw; returns its type. */
 int mwb_raw_field(lua_State *L, int index, const char *name);

@@ -28,7 +28,7 @@ local function names_of(obj, trouble)
   for name in next, held or {} do names[name] = true end
   for _ = 1, DEPTH do
     local mt = metatable(obj)
-    obj = type(mt) == "table" and rawget(raw(mt), "__index")
+    obj = type(mt) == "table" and rawget(mt, "__index")
     if type(obj) ~= "table" then break end
     for name in next, raw(obj) do names[name] = true end
   end

@@ -39,7 +39,7 @@ end
 -- Returns a metamethod or nil without calling a function.
 local function metamethod(value, name)
   local mt = metatable(value)
-  return type(mt) == "table" and rawget(raw(mt), name) or nil
+  return type(mt) == "table" and rawget(mt, name) or nil
 end
 
 --- Returns a table with the contents of a table or userdata, as `pairs` shows

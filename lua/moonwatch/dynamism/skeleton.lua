@@ -9,7 +9,7 @@ local metatable, raw = core.private.metatable, core.private.raw
 
 -- A finaliser belongs to the object, not to a copy of the object.
 local function has_finaliser(mt)
-  return type(mt) == "table" and rawget(raw(mt), "__gc") ~= nil
+  return type(mt) == "table" and rawget(mt, "__gc") ~= nil
 end
 
 local function placeholder(sizes)

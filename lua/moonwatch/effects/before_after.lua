@@ -65,7 +65,7 @@ end
 --- Tells whether a table loses entries without a write.
 function View:is_weak(t)
   local class = self:class(t)
-  return type(class) == "table" and rawget(raw(class), "__mode") ~= nil
+  return type(class) == "table" and rawget(class, "__mode") ~= nil
 end
 
 --- Tells whether a table that the effects left below the roots has been taken

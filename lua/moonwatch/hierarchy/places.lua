@@ -148,7 +148,7 @@ end
 -- A class has the methods of its objects, but is no child.
 local function is_class(value, obj)
   return type(value) == "table" and
-    (rawget(contents(value), "__index") == value or
+    (rawget(value, "__index") == value or
       rawequal(metatable(obj), value) or rawequal(class_of(obj), value))
 end
 

@@ -15,7 +15,7 @@ local lookup = object_class.lookup
 
 local function metamethod(obj, name)
   local mt = metatable(obj)
-  return mt and rawget(raw(mt), name)
+  return mt and rawget(mt, name)
 end
 
 -- Is a class marked, or the metatable for which it stands?

@@ -20,7 +20,7 @@ local owners = setmetatable({}, { __mode = "kv" }) -- entry -> class
 -- Classes and their metatables
 -- =======================================================
 
-local function is_metatable(t) return rawget(raw(t), "__index") ~= nil end
+local function is_metatable(t) return rawget(t, "__index") ~= nil end
 
 local function is_meta(key)
   return type(key) == "string" and key:sub(1, 2) == "__"

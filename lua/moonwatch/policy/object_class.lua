@@ -32,7 +32,7 @@ local metatables = setmetatable({}, { __mode = "k" })
 
 --- Returns the table that stands for a metatable, as far as the metatable says.
 function object_class.of_metatable(mt)
-  local index = rawget(raw(mt), "__index")
+  local index = rawget(mt, "__index")
   if type(index) == "table" and is_anonymous(mt) then
     metatables[index] = mt
     return index
@@ -99,7 +99,7 @@ function object_class.lookup(obj, key)
       if value ~= nil then return value end
     end
     local mt = metatable(obj)
-    obj = type(mt) == "table" and rawget(raw(mt), "__index")
+    obj = type(mt) == "table" and rawget(mt, "__index")
     if type(obj) ~= "table" then return nil end
   end
 end
