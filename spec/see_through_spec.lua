@@ -85,8 +85,11 @@ describe("mw.see_through", function()
     local handle = mw.see_through(_G)
     local length, x, n = rawlen(obj), rawget(obj, "x"), 0
     for _ in next, obj do n = n + 1 end
+    local class = {}
+    local its = getmetatable(setmetatable(obj, class))
     handle:cancel()
     assert.same({ 2, 3, 3 }, { length, x, n })
+    assert.equal(class, its)
     for _, name in ipairs(NAMES) do assert.equal(before[name], _G[name]) end
   end)
 

@@ -6,6 +6,9 @@ local core = require "moonwatch.core"
 
 local private = core.private
 
+-- Lua's own: the environment may be the one of this file.
+local getmetatable, next, select = getmetatable, next, select
+
 local SeeThrough, state_of, new = check.class "see_through"
 
 -- All copies of this file share the owners: function -> the handle that has put
