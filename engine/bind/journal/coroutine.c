@@ -149,7 +149,7 @@ void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
                    uint64_t order) {
   int had = has_begun(t), has;
   t->began[by] = order;
-  has = has_begun(t);
+  has = order != 0 || has_begun(t);
   if (!had && has) link_coroutine(s, t);
   if (had && !has) unlink_coroutine(s, t);
   if (!has && t->L == NULL) free_record(L, s, t);

@@ -164,23 +164,19 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
   p->values = PLACE;
 }
 
-/* Of an object that is a userdata: its state may be written by a mutator and by
-** assignments, and is mixed once both have.  What its fields hold is not known
-** then; it is taken for right, unless a field before differs. */
-enum { MIXED = 1, DIFFERS = 2 };
-
-/* Returns what is known of the entry's userdata, which may be mixed from this
-** entry on. */
-static mwb_folded *meet_userdata(lua_State *L, const mwb_state *s, mwb_fold *f,
-                                 uint32_t number) {
+/* Has the state of the entry's userdata been written by a mutator and by
+** assignments, up to this entry?  What its fields hold is not known then, and
+** taken for right. */
+static int is_mixed(lua_State *L, const mwb_state *s, mwb_fold *f,
+                    uint32_t number) {
   const mw_entry *entries = f->place->entries;
   mwb_folded *at = mwb_fold_find(L, s, f, number);
   if (at->last == 0)
     at->last = number;
   else if ((entries[at->last - 1].kind == MW_CALL) !=
            (entries[number - 1].kind == MW_CALL))
-    at->mark |= MIXED;
-  return at;
+    at->mark = 1;
+  return at->mark;
 }
 
 /* Pushes what the field of an entry is expected to hold before the entry is
@@ -218,7 +214,6 @@ static int changed(lua_State *L) {
   int back = lua_toboolean(L, 2), part = back ? MW_NOW : MW_OLD, lives = 0;
   uint32_t i, number;
   mw_handle last = MW_NONE;
-  mwb_folded *its;
   mwb_fold f, objects;
   mwb_place p;
   lua_settop(L, EFFECTS);
@@ -234,21 +229,18 @@ static int changed(lua_State *L) {
     last = entry.obj;
     if (!lives) continue;
     lua_settop(L, CONTENTS);
-    its = NULL;
     if (lua_isuserdata(L, ITS_OBJECT)) {
       if (objects.place == NULL) {
         mwb_fold_begin(L, &objects, &p, fx->n, 1);
         lua_replace(L, MEMORY_TOO);
       }
-      its = meet_userdata(L, s, &objects, number);
+      if (is_mixed(L, s, &objects, number)) continue;
     }
-    if (its != NULL && its->mark == MIXED) continue;
     push_expected(L, s, &f, &p, &entry, number, MW_OLD + MW_NOW - part);
     mwb_unpack(L, p.values, &entry, part);
     if (mwb_is_same(L, -1, -2)) continue;
     lua_pop(L, 1);
     note_difference(L, FOUND, number);
-    if (its != NULL) its->mark |= DIFFERS;
   }
   lua_settop(L, VALUES);
   return lua_isnil(L, FOUND) ? 0 : 2;

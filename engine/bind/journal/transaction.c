@@ -106,14 +106,16 @@ static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
 ** there is anything. */
 static int hand_calls(lua_State *L, const mwb_state *s, mw_owner owner,
                       mw_owner parent) {
-  int has = parent != 0 && push_extras(L, s, owner) == LUA_TTABLE &&
-            lua_rawlen(L, -1) > 0;
+  int has;
+  if (parent == 0 || !transaction_of(s, owner)->extras) return 0;
+  push_extras(L, s, owner);
+  has = lua_rawlen(L, -1) > 0;
   if (has) {
     need_extras(L, s, parent);
     lua_insert(L, -2);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   }
-  if (parent != 0) lua_pop(L, 1);
+  lua_pop(L, 1);
   return has;
 }
 
@@ -155,7 +157,8 @@ static mw_owner owner_of_caller(lua_State *L, mwb_state *s) {
 static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
                               mw_owner below) {
   mwb_transaction *tx = transaction_of(s, owner);
-  if (push_extras(L, s, owner) != LUA_TNIL) {
+  push_extras(L, s, owner);
+  if (tx->extras) {
     lua_pushnil(L);
     set_extras(L, s, owner);
   }
@@ -223,22 +226,11 @@ static int take_back(lua_State *L) {
   return 1;
 }
 
-/* Before the end of a transaction: copies what effects look at, unless the
-** entries stay where they are. */
-static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
-                         mw_owner parent) {
-  const mwi_owner *o = &s->engine->journal.owners[owner];
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  if (o->below == 0 || mwi_owner_is_mingled(s->engine, owner))
-    mwb_freeze(L, t, 0, o->below == 0 && o->above == 0);
-  if (parent != 0 && mwb_coroutine_of(s, parent) != t)
-    mwb_freeze(L, mwb_coroutine_of(s, parent), 0, 0);
-}
-
 /* Pushes the effects of a transaction, and gives them to who asked for them
 ** before anybody has them. */
 static void push_kept_effects(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_push_effects(L, s, owner);
+  if (!transaction_of(s, owner)->extras) return;
   if (push_extra(L, s, owner, "keep") == LUA_TFUNCTION) {
     lua_pushvalue(L, -2);
     lua_call(L, 1, 0);
@@ -253,14 +245,19 @@ static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  const mwi_owner *o = &s->engine->journal.owners[owner];
   int handed, code;
   if (!lua_toboolean(L, 2)) {
     push_kept_effects(L, s, owner);
     lua_replace(L, 2);
   }
-  parent = mw_owner_parent(s->engine, owner);
-  below = s->engine->journal.owners[owner].below;
-  freeze_views(L, s, owner, parent);
+  parent = o->parent;
+  below = o->below;
+  if (below == 0 ||
+      mwi_owner_is_mingled(s->engine, owner)) /* do entries move? */
+    mwb_freeze(L, t, 0, below == 0 && o->above == 0);
+  if (parent != 0 && mwb_coroutine_of(s, parent) != t)
+    mwb_freeze(L, mwb_coroutine_of(s, parent), 0, 0);
   handed = hand_calls(L, s, owner, parent);
   code = mw_owner_commit(s->engine, owner, &L);
   if (code != MW_OK) {
@@ -449,23 +446,21 @@ static handle *check_handle(lua_State *L, const mwb_state *s,
   return (handle *)mwb_check_self(L, s, name, MWB_BEGUN, "transaction");
 }
 
-/* Likewise, for a method that ends the transaction. */
+/* Likewise, for a method that ends the transaction.  Returns NULL, and pushes
+** nil and a message, if the engine has ended it. */
 static handle *self(lua_State *L, const mwb_state *s, const char *name) {
   handle *h = check_handle(L, s, name);
   if (h->ended)
     luaL_error(L, "calling '%s' on a transaction that has ended", name);
-  if (is_open(s, h->owner, h->order) && transaction_of(s, h->owner)->ending)
+  if (!is_open(s, h->owner, h->order)) {
+    h->ended = 1;
+    lua_pushnil(L);
+    lua_pushliteral(L, "the transaction was lost and is taken back");
+    return NULL;
+  }
+  if (transaction_of(s, h->owner)->ending)
     luaL_error(L, "calling '%s' while the transaction ends", name);
   return h;
-}
-
-/* The engine has ended the transaction. */
-static int is_gone(lua_State *L, const mwb_state *s, handle *h) {
-  if (is_open(s, h->owner, h->order)) return 0;
-  h->ended = 1;
-  lua_pushnil(L);
-  lua_pushliteral(L, "the transaction was lost and is taken back");
-  return 1;
 }
 
 /* Calls `commit`.  Returns a status; pushes the effects or the error. */
@@ -484,7 +479,7 @@ static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int bare) {
 static int commit_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h = self(L, s, "commit");
-  if (is_gone(L, s, h)) return 2;
+  if (h == NULL) return 2;
   if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
   h->ended = 1;
   return 1;
@@ -494,8 +489,8 @@ static int commit_method(lua_State *L) {
 static int rollback_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h = self(L, s, "rollback");
+  if (h == NULL) return 2;
   lua_settop(L, 1);
-  if (is_gone(L, s, h)) return 2;
   push_kept_effects(L, s, h->owner);
   h->ended = 1; /* for the guards that are told */
   end_by_rollback(L, s, h->owner);
