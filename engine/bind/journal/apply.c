@@ -35,23 +35,6 @@
 ** One write
 ** ======================================================= */
 
-void mwb_prepare_plain(lua_State *L, mwb_state *s, mwb_entry *entry) {
-  mw_handle h = mwb_identify(L, s, "apply", OBJECT, 1);
-  int cell = mwb_is_cell(L, s, OBJECT);
-  mwb_begin_entry(L, s, entry);
-  lua_settop(L, SHADOW);
-  if (cell) { /* OLD */
-    mwb_push_cell(L, OBJECT);
-  } else if (lua_istable(L, OBJECT)) {
-    lua_pushvalue(L, KEY);
-    lua_rawget(L, OBJECT);
-  } else {
-    mwb_push_current(L, s);
-  }
-  mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
-  if (cell) mwb_hold_object(L, s, OBJECT, entry); /* keeps the cell alive */
-}
-
 /* A field that was absent is not written back if the object shows nothing by
 ** now: the class may not take nil.  Where the field cannot be read, nobody
 ** knows whether the field was absent. */
@@ -66,50 +49,75 @@ static int is_absent(lua_State *L) {
   return is;
 }
 
-/* Assigns to a cell, or to an object that is not intercepted; or back, to a
-** userdata, by its class. */
+/* Prepares the entry of an assignment to a cell or to a table that is not
+** intercepted; OLD is above SHADOW. */
+static void prepare_plain(lua_State *L, mwb_state *s, mw_handle h,
+                          mwb_entry *entry) {
+  int cell = mwb_is_cell(L, s, OBJECT);
+  mwb_begin_entry(L, s, entry);
+  if (cell) {
+    mwb_push_cell(L, OBJECT);
+  } else {
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, OBJECT);
+  }
+  mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
+  if (cell && entry->wanted && entry->owner != 0) /* keeps the cell alive */
+    mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, OBJECT);
+}
+
+/* Assigns to a cell or to a table that is not intercepted. */
 static void assign_plain(lua_State *L, mwb_state *s, int way) {
   mwb_entry entry;
-  int cell = mwb_is_cell(L, s, OBJECT), appends = mwb_appends(s);
-  int is_userdata = lua_isuserdata(L, OBJECT) && !cell;
-  if ((way & MWB_BACK) && is_userdata && lua_isnil(L, VALUE) && is_absent(L))
-    return;
-  if (appends && is_userdata) {
-    mwb_identify(L, s, "apply", OBJECT, 1);
-    lua_settop(L, SHADOW);
-    mwb_push_current(L, s); /* OLD */
-  } else if (appends) {
-    mwb_prepare_plain(L, s, &entry);
-  }
-  if (is_userdata && (way & MWB_BACK)) {
-    mwb_push_newindex(L, OBJECT);
-    mwb_call_newindex(L, lua_gettop(L));
-  } else if (cell) {
+  int appends = mwb_appends(s);
+  mw_handle h = appends ? mwb_identify(L, s, "apply", OBJECT, 1) : MW_NONE;
+  lua_settop(L, SHADOW);
+  if (appends) prepare_plain(L, s, h, &entry);
+  if (mwb_is_cell(L, s, OBJECT)) {
     lua_pushvalue(L, VALUE);
     mwb_set_cell(L, OBJECT);
   } else {
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
-    if (way != 0 && lua_istable(L, OBJECT))
+    if (way != 0)
       lua_rawset(L, OBJECT);
     else
       lua_settable(L, OBJECT);
   }
   if (!appends) return;
-  if (is_userdata) {
-    mwb_append_kept(L, s, 0, 0);
-    return;
-  }
   if (!mwb_is_prepared(s, &entry))
-    mwb_prepare(L, s, entry.its.obj, KEY, VALUE, OLD, &entry);
+    mwb_prepare(L, s, h, KEY, VALUE, OLD, &entry);
   mwb_append_entry(L, s, &entry);
+}
+
+/* Assigns to a userdata; back, by its class. */
+static void assign_userdata(lua_State *L, mwb_state *s, int way) {
+  int appends = mwb_appends(s);
+  if ((way & MWB_BACK) && lua_isnil(L, VALUE) && is_absent(L)) return;
+  if (appends) {
+    mwb_identify(L, s, "apply", OBJECT, 1);
+    lua_settop(L, SHADOW);
+    mwb_push_current(L, s); /* OLD */
+  }
+  if (way & MWB_BACK) {
+    mwb_push_newindex(L, OBJECT);
+    mwb_call_newindex(L, lua_gettop(L));
+  } else {
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    lua_settable(L, OBJECT);
+  }
+  if (appends) mwb_append_kept(L, s, 0, 0);
 }
 
 /* An object gets another state, class or value, and nobody is told. */
 static void write_unheard(lua_State *L, mwb_state *s, int kind, int way) {
   lua_settop(L, SHADOW);
   if (mwi_is_of_field(kind)) {
-    assign_plain(L, s, way);
+    if (lua_isuserdata(L, OBJECT) && !mwb_is_cell(L, s, OBJECT))
+      assign_userdata(L, s, way);
+    else
+      assign_plain(L, s, way);
     return;
   }
   if (mwb_appends(s)) mwb_push_aspect(L, s, kind);

@@ -270,12 +270,6 @@ void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry) {
                                  entry->has_field ? &entry->field : NULL, &L));
 }
 
-void mwb_hold_object(lua_State *L, mwb_state *s, int index,
-                     const mwb_entry *entry) {
-  if (entry->wanted && entry->owner != 0)
-    mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, index);
-}
-
 int mwb_push_aspect(lua_State *L, mwb_state *s, int kind) {
   enum mwi_aspect aspect = mwi_kinds[kind].aspect;
   if (aspect == MWI_OF_CLASS) mwb_push_class(L, OBJECT);

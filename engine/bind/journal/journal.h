@@ -26,16 +26,17 @@ enum {
   MWB_JOURNAL_END
 };
 
-/* The table that holds the values to which the entries of a journal or of
-** effects refer: see entry.c. */
 typedef struct mwb_coroutine mwb_coroutine; /* see below */
+typedef struct mwb_batch mwb_batch;         /* see batch.c */
+typedef struct mwb_origin mwb_origin;       /* see origin.c */
 
+/* The table that holds the values to which entries refer: see entry.c. */
 typedef struct mwb_held {
   mwb_coroutine *of; /* NULL: the values are of effects, */
   int few;           /* and the effects have them without a table? */
   uint32_t n;        /* numbers in use: 1 to n */
-  uint32_t kept;     /* of a coroutine: the first numbers, which are those of
-                     ** short strings, stay when all transactions have ended */
+  uint32_t kept; /* of a coroutine: the first ones, of short strings, which stay
+                 ** when all transactions have ended */
   uint32_t id; /* not 0, and different for each table and after each release */
 } mwb_held;
 
@@ -44,9 +45,6 @@ typedef struct mwb_known {
   const void *string;
   uint32_t id, number;
 } mwb_known;
-
-typedef struct mwb_batch mwb_batch;   /* see batch.c */
-typedef struct mwb_origin mwb_origin; /* see origin.c */
 
 /* The context of the coroutine `of` in an epoch, which is MWB_CONTEXT, and its
 ** number in held values: see delivery.c. */
@@ -119,8 +117,8 @@ struct mwb_journal_state {
 /* transaction.c: frees what the state has. */
 void mwb_close_transactions(mwb_state *s);
 
-/* transaction.c: takes back the transactions that are lost.  Raises only if
-** there is no memory. */
+/* transaction.c: takes back those that are lost.  Raises if there is no
+** memory. */
 void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
@@ -163,8 +161,8 @@ void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
                                            int by);
 
-/* Returns the coroutine whose newest transaction, batch or origin is that of a
-** write which the running coroutine makes now, or NULL. */
+/* Returns the coroutine whose newest transaction, batch or origin has a write
+** that the running coroutine makes now, or NULL. */
 static inline const mwb_coroutine *mwb_owning(lua_State *L, mwb_state *s,
                                               int by) {
   const mwb_coroutine *t = mwb_own_coroutine(L, s);
@@ -255,19 +253,12 @@ typedef struct mwb_entry {
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry);
 
 /* Fills in the rest of the entry, with key, value and old value from these
-** indices, and reserves memory for the entry. */
+** indices, and reserves memory for the entry.  The second one is for other kinds
+** than insert, update and delete: MW_METATABLE, and MW_CALL, with a key. */
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mwb_entry *entry);
-
-/* Likewise, for a change of another kind than insert, update and delete, whose
-** old and new value are at these indices: of the class (MW_METATABLE), or of
-** the state of a userdata (MW_CALL, with a key). */
 void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
                       int key, int value, int old, mwb_entry *entry);
-
-/* Keeps the object at `index` alive as long as its prepared entry. */
-void mwb_hold_object(lua_State *L, mwb_state *s, int index,
-                     const mwb_entry *entry);
 
 /* Pushes the class, or the state, of the object at OBJECT, whichever a write of
 ** the kind changes; returns 0, and pushes nothing, for a field. */
@@ -277,11 +268,9 @@ int mwb_push_aspect(lua_State *L, mwb_state *s, int kind);
 ** new class are at OBJECT, OLD and VALUE of trap.h. */
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h, uint64_t number);
 
-/* Can a prepared entry still be appended?  If other code has run since, the
-** owner may have ended; then the caller prepares the entry again. */
+/* Appends a prepared entry; one that can still be appended.  If other code has
+** run since, the owner may have ended: then the caller prepares it again. */
 int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry);
-
-/* Appends a prepared entry. */
 void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry);
 
 /* Does the policy ignore writes to the key at KEY of the object at OBJECT? */
@@ -307,22 +296,18 @@ static inline int mwb_code_of(lua_State *L, int status) {
 ** by `held` and `table`: the latter is the index of the effects that own the
 ** table, and not used for the values of a coroutine. */
 
-/* Pushes the value with this number; nil for 0. */
+/* Pushes the value with this number, nil for 0; adds the value at `index`, and
+** returns its number. */
 void mwb_push_value(lua_State *L, int values, uint32_t number);
-
-/* Adds the value at `index`; returns the value's number. */
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 
 /* How many short strings a coroutine keeps from one transaction to the next. */
 #define MWB_KEPT 8
 
-/*
-** Returns the number of the string at `index`.  Programs use a few strings as
-** keys again and again, so recent strings are cached by address.  A string in
-** the cache is held by the table, hence alive, so no other string has its
-** address; the engine's key of a long string is the address of an equal one,
-** which may go before.
-*/
+/* Returns the number of the string at `index`.  Recent strings are cached by
+** address: one in the cache is held by the table, so no other one has it.  (The
+** engine's key of a long string is the address of an equal one, which may go
+** before.) */
 static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
                                        mwb_held *held, int table, int index) {
   const char *string = lua_tostring(L, index);
@@ -441,10 +426,8 @@ static inline int mwb_knows_age(const mwb_effects *fx, uint32_t age) {
   return age <= fx->made || (age > fx->began && age <= fx->seen);
 }
 
-/* Returns the effects at `index`, or NULL. */
+/* Returns the effects at `index`, or NULL; those at index 1, or raises. */
 mwb_effects *mwb_to_effects(lua_State *L, int index);
-
-/* Returns the effects at index 1, or raises. */
 mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 
 /* Finds the entries of the effects at `index`.  Pushes a value, which must stay
@@ -455,22 +438,18 @@ mwb_place mwb_find_entries(lua_State *L, int index);
 ** since? */
 int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
 
-/* Pushes the effects of an open transaction. */
+/* Pushes the effects of an open transaction; effects with a copy of all its
+** entries, or (`some`) of those that effects have. */
 void mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
-
-/* Pushes effects with a copy of all entries of an open transaction, or (`some`)
-** of those that effects have. */
 void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner, int some);
 
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 
-/* The entries of the coroutine from number `from` on are about to change: gives
-** effects that look at them a copy.  `ends`: all transactions of the coroutine
-** do. */
+/* The entries of the coroutine from number `from` on are about to change, or
+** those of any: gives effects that look at them a copy.  `ends`: all
+** transactions of the coroutine do. */
 void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends);
-
-/* Entries of any coroutine are about to change. */
 void mwb_freeze_all(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
@@ -550,10 +529,9 @@ static inline void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
   *key = (int64_t)((uint64_t)mwb_hash_key(L, s, index) << 32 | (uint32_t)*key);
 }
 
-/* Returns the number of the present context among the held values. */
+/* Returns the number of the present context among the held values; the second
+** one is for where nothing has run since `mwb_make_ready`. */
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
-
-/* The same, where nothing has run since `mwb_make_ready`. */
 uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held);
 
 /* Something that the context has may be another now. */

@@ -156,10 +156,4 @@ void mwb_push_current(lua_State *L, mwb_state *s);
 ** Returns a status. */
 int mwb_read_shown(lua_State *L);
 
-struct mwb_entry;
-
-/* Prepares the entry of a write to a cell, or to an object that is not
-** intercepted; object, key and value are on the stack. */
-void mwb_prepare_plain(lua_State *L, mwb_state *s, struct mwb_entry *entry);
-
 #endif
