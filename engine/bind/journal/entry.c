@@ -290,12 +290,6 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
   mwb_append_entry(L, s, &entry);
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** For the library's Lua files
-** ======================================================= */
-
 /* note_call(userdata, name, old state, new state): appends the entry of a
 ** mutator's call */
 static int append_call(lua_State *L) {
@@ -310,8 +304,6 @@ static int append_call(lua_State *L) {
   return 0;
 }
 
-/* }====================================================== */
-
 void mwb_open_entries(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"find_place", find_place}, {"note_call", append_call}, {NULL, NULL}};
@@ -319,3 +311,5 @@ void mwb_open_entries(lua_State *L) {
   mwb_keep(L, mwb_state_of(L), MWB_SITES);
   mwb_set_funcs(L, functions);
 }
+
+/* }====================================================== */

@@ -23,10 +23,6 @@
 #include "../traps/traps.h"
 #include "journal.h"
 
-/* {======================================================
-** Fields
-** ======================================================= */
-
 static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
                          const mw_entry *entry) {
   uint32_t hash;
@@ -324,8 +320,6 @@ static int sum(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)hash);
   return 1;
 }
-
-/* }====================================================== */
 
 void mwb_open_fold(lua_State *L) {
   static const luaL_Reg functions[] = {

@@ -33,10 +33,6 @@ typedef struct undo {
   mw_handle last; /* owner of LAST_SHADOW, or MW_NONE */
 } undo;
 
-static void push_part(const undo *u, const mw_entry *entry, int part) {
-  mwb_unpack(u->L, HELD, entry, part);
-}
-
 /* Puts the shadow of the entry's object at LAST_SHADOW.  Returns 0 if the
 ** object is dead or no table. */
 static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
@@ -53,40 +49,37 @@ static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
   return u->last != MW_NONE;
 }
 
-/* Key and old value are on the top.  Is one of the old and the present value a
-** table, which a tree has links to? */
-static int is_linked(lua_State *L) {
-  int is = lua_istable(L, -1);
-  if (is) return 1;
-  lua_pushvalue(L, -2);
-  is = lua_rawget(L, LAST_SHADOW) == LUA_TTABLE;
-  lua_pop(L, 1);
-  return is;
-}
-
 /* Restores a field of a table by one `rawset`; returns 0 if the field needs
-** more; so it does if writes of finalisers wait, which may be overtaken. */
+** more: if a link of a tree comes or goes, a list may get longer, or writes of
+** finalisers wait, which may be overtaken. */
 static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
+  enum { ITS_KEY = HELD + 1, ITS_VALUE };
   lua_State *L = u->L;
   const mwi_object *r = mwb_object_of(s, entry->obj);
+  int simple;
   if (entry->kind == MW_METATABLE) {
     u->last = MW_NONE; /* the object gets another shadow */
     return 0;
   }
   if (!find_shadow(u, s, entry)) return 0;
-  push_part(u, entry, MW_KEY);
-  if (mwb_is_meta(L, -1) ||
-      (lua_type(L, -1) == LUA_TNUMBER && r != NULL && (r->needs & MWI_SHORT))) {
+  mwb_unpack(L, HELD, entry, MW_KEY);
+  mwb_unpack(L, HELD, entry, MW_OLD);
+  simple = !mwb_is_meta(L, ITS_KEY);
+  if (r != NULL && (r->needs & MWI_SHORT) &&
+      lua_type(L, ITS_KEY) == LUA_TNUMBER)
+    simple = 0;
+  if (simple && r != NULL && r->nodes != 0) {
+    lua_pushvalue(L, ITS_KEY);
+    simple =
+        lua_rawget(L, LAST_SHADOW) != LUA_TTABLE && !lua_istable(L, ITS_VALUE);
     lua_pop(L, 1);
-    return 0;
   }
-  push_part(u, entry, MW_OLD);
-  if ((s->needs & MWB_WAITS) || (r != NULL && r->nodes != 0 && is_linked(L))) {
-    lua_pop(L, 2);
-    return 0;
-  }
-  lua_rawset(L, LAST_SHADOW);
-  return 1;
+  simple = simple && (s->needs & MWB_WAITS) == 0;
+  if (simple)
+    lua_rawset(L, LAST_SHADOW);
+  else
+    lua_settop(L, HELD);
+  return simple;
 }
 
 /* An error of a class is kept, and the others are restored; if there is no
@@ -101,8 +94,8 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
     lua_settop(L, HELD);
     return;
   }
-  push_part(u, entry, MW_KEY);
-  push_part(u, entry, MW_OLD);
+  mwb_unpack(L, HELD, entry, MW_KEY);
+  mwb_unpack(L, HELD, entry, MW_OLD);
   lua_pushinteger(L, entry->kind);
   lua_pushinteger(L, MWB_BACK);
   lua_pushinteger(L, (lua_Integer)entry->obj);
@@ -123,16 +116,6 @@ static int rewind_writes(lua_State *L) {
   mwb_check(L, mw_owner_rewind(s->engine, owner, &u));
   lua_settop(L, FIRST_ERROR);
   return 1;
-}
-
-/* Gives all objects their old values, and pushes the first error, or nil. */
-static void restore_writes(lua_State *L, mwb_state *s, mw_owner owner) {
-  int status;
-  lua_pushinteger(L, (lua_Integer)owner);
-  s->journal->restoring++;
-  status = mwb_pcall(L, s, rewind_writes, 1, 1);
-  s->journal->restoring--;
-  if (status != LUA_OK) lua_error(L);
 }
 
 /* }====================================================== */
@@ -296,10 +279,14 @@ static void freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
 }
 
 void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
-  int held = lua_gettop(L) + 2;
+  int held = lua_gettop(L) + 2, status;
   mwb_place p = {NULL, held, 1};
   size_t n;
-  restore_writes(L, s, owner);
+  lua_pushinteger(L, (lua_Integer)owner);
+  s->journal->restoring++;
+  status = mwb_pcall(L, s, rewind_writes, 1, 1);
+  s->journal->restoring--;
+  if (status != LUA_OK) lua_error(L);
   mwb_push_values(L, mwb_coroutine_of(s, owner));
   mw_owner_entries(s->engine, owner, &n);
   p.entries = mwi_log_of(&s->engine->journal, owner)->entries +
