@@ -316,8 +316,8 @@ static void begin_undo(lua_State *L, mwb_state *s, progress *p) {
 }
 
 /* All old values are stored: the effects know the numbers of the writes that
-** have restored them, the causes if they are done again.  Tells the watches, and
-** puts the first error of a guard at PROBLEM, in a table. */
+** have restored them, the causes if they are done again.  Tells the watches,
+** and puts the first error of a guard at PROBLEM, in a table. */
 static void end_undo(lua_State *L, mwb_state *s, const progress *p) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
   mwb_place place;
@@ -385,9 +385,9 @@ static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
   lua_error(L);
 }
 
-/* store(effects, by, instead, progress or nil) -> nil, or a table with the first
-** error of a guard: asks the guards of phase "check" about all writes, and
-** makes them; raises the error of one that refuses.  `by` is -1 to undo
+/* store(effects, by, instead, progress or nil) -> nil, or a table with the
+** first error of a guard: asks the guards of phase "check" about all writes,
+** and makes them; raises the error of one that refuses.  `by` is -1 to undo
 ** effects, 1 to store values as they were stored, or 0. */
 static int store_writes(lua_State *L) {
   static const int ways[] = {MWB_BACK, 0, MWB_STORED};

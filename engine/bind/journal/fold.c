@@ -260,7 +260,8 @@ static int is_of_length(const mw_entry *entry) {
 
 /* changes(effects) -> whether there is a field that has another value after the
 ** effects than before them; "state" if only the states of userdata have, which
-** the policy makes anew each time; and whether a list may have another length */
+** the policy makes anew each time; and whether a list may be of another length
+*/
 static int changes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = mwb_check_effects(L, "changes");

@@ -253,8 +253,9 @@ typedef struct mwb_entry {
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry);
 
 /* Fills in the rest of the entry, with key, value and old value from these
-** indices, and reserves memory for the entry.  The second one is for other kinds
-** than insert, update and delete: MW_METATABLE, and MW_CALL, with a key. */
+** indices, and reserves memory for the entry.  The second one is for other
+** kinds than insert, update and delete: MW_METATABLE, and MW_CALL, with a key.
+*/
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mwb_entry *entry);
 void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
@@ -565,8 +566,8 @@ void mwb_forget(void *ud, uint64_t seq);
 enum { MWB_BACK = 1, MWB_STORED = 2 };
 
 /* write(object, key, value, kind of the entry, way, handle) -> nothing, or a
-** table with the error of a guard.  Guards get the kind "apply", and "metatable"
-** for a class; back, nobody is told here. */
+** table with the error of a guard.  Guards get the kind "apply", for a class
+** "metatable"; back, nobody is told here. */
 int mwb_write_one(lua_State *L);
 
 /* }====================================================== */
@@ -589,10 +590,10 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
 void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
                      int error, const uint32_t *numbers);
 
-/* Gives all objects the values from before a transaction, and effects that look
-** at entries which will change copies.  Pushes the first error or nil, the value
-** of the fold, and effects to tell of, or nil.  Raises if there is no memory;
-** then the caller may try again. */
+/* Gives all objects the values from before a transaction, and copies to effects
+** that look at entries which will change.  Pushes the first error or nil, the
+** value of the fold, and effects to tell of, or nil.  Raises if there is no
+** memory; then the caller may try again. */
 void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard);
 
 /* }====================================================== */

@@ -16,9 +16,9 @@
 **
 ** What else belongs to a transaction is in its extras: a table, which the
 ** coroutine's held values have below the owner's number, with the options of
-** mw.begin and what transaction.lua makes of them.  Its array has what is called
-** if the transaction is taken back: functions, and the extras of transactions
-** inside.
+** mw.begin and what transaction.lua makes of them.  Its array has what is
+** called if the transaction is taken back: functions, and the extras of
+** transactions inside.
 **
 ** A transaction ends in one step, which raises nothing: what may raise comes
 ** before, and what the program hears comes after.
