@@ -182,17 +182,17 @@ static void push_scopes(lua_State *L, mwb_state *s) {
   lua_pushnil(L);
 }
 
-/* make_context(state) */
+/* make_context() */
 static int make_context(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  lua_createtable(L, 0, 3); /* at 2 */
+  mwb_state *s = mwb_state_of(L);
+  lua_createtable(L, 0, 3); /* at 1 */
   lua_pushinteger(L, (lua_Integer)mw_clock_now(s->engine, MW_CLOCK));
-  lua_setfield(L, 2, "epoch");
+  lua_setfield(L, 1, "epoch");
   mwb_push_origin(L, s, L);
-  lua_setfield(L, 2, "origin");
+  lua_setfield(L, 1, "origin");
   if (s->journal->scoped > 0) {
     push_scopes(L, s);
-    lua_setfield(L, 2, "scope");
+    lua_setfield(L, 1, "scope");
   }
   mwb_keep(L, s, MWB_CONTEXT);
   return 0;
@@ -229,9 +229,7 @@ static void renew_context(lua_State *L, mwb_state *s) {
   its->entered = s->engine->scope.orders;
   its->frames = count_frames(s);
   s->journal->making = 1;
-  lua_pushcfunction(L, make_context);
-  lua_pushlightuserdata(L, s);
-  status = lua_pcall(L, 1, 0, 0);
+  status = mwb_pcall(L, s, make_context, 0, 0);
   s->journal->making = 0;
   if (status == LUA_OK) return;
   its->of = NULL;
@@ -305,9 +303,9 @@ typedef struct delivered {
   const mw_values *values;
 } delivered;
 
-/* The stack of `take_values`: state, what is taken, the values of the entry,
-** and those of the old value. */
-enum { ITS = 2, NEWER, OLDER };
+/* The stack of `take_values`: what is taken, the values of the entry, and those
+** of the old value. */
+enum { ITS = 1, NEWER, OLDER };
 
 /* Moves the context, and `where`, of the entry of an owner.  Entries that share
 ** a context share it still. */
@@ -342,9 +340,9 @@ static void push_values_of(lua_State *L, const mwb_state *s, mw_owner owner) {
       L, (owner == 0) ? &s->journal->page_holder : mwb_coroutine_of(s, owner));
 }
 
-/* take_values(state, delivered): the values of the entry move to the page */
+/* take_values(delivered): the values of the entry move to the page */
 static int take_values(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  mwb_state *s = mwb_state_of(L);
   const delivered *its = (const delivered *)lua_touserdata(L, ITS);
   mw_owner owner = its->values->owner;
   mw_entry copy = *its->entry;
@@ -376,10 +374,8 @@ int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
   delivered its = {entry, values};
   if (values->owner == 0 && values->old_owner == 0) return MW_OK;
   if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
-  lua_pushcfunction(L, take_values);
-  lua_pushlightuserdata(L, s);
   lua_pushlightuserdata(L, &its);
-  return mwb_code_of(L, lua_pcall(L, 2, 0, 0));
+  return mwb_code_of(L, mwb_pcall(L, s, take_values, 1, 0));
 }
 
 /* }====================================================== */
