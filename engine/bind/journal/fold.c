@@ -64,11 +64,10 @@ static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
   return is_same_part(L, p, a, MW_KEY, b, MW_KEY);
 }
 
-void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place, size_t n,
-                    int by_object) {
+void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place,
+                    size_t n) {
   uint64_t *room;
   f->place = place;
-  f->by_object = by_object;
   f->n = 0;
   f->fields = f->few;
   room = f->few_room;
@@ -85,8 +84,7 @@ void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place, size_t n,
 mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
                           uint32_t number) {
   const mw_entry *entries = f->place->entries, *entry = &entries[number - 1];
-  uint64_t key = f->by_object ? 1 : hash_key(L, s, f->place, entry);
-  uint32_t hash = hash_field(entry->obj, key), i;
+  uint32_t hash = hash_field(entry->obj, hash_key(L, s, f->place, entry)), i;
   mwi_search at;
   mwb_folded *field;
   for (i = mwi_table_first(&f->table, hash, &at); i != 0;
@@ -94,14 +92,11 @@ mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
     const mw_entry *other;
     field = &f->fields[i - 1];
     other = &entries[field->last - 1];
-    if (f->by_object ? other->obj == entry->obj
-                     : is_same_field(L, f->place, other, entry))
-      return field;
+    if (is_same_field(L, f->place, other, entry)) return field;
   }
   field = &f->fields[f->n++];
   mwi_table_put(s->engine, &f->table, hash, f->n);
   field->first = field->last = 0;
-  field->mark = 0;
   return field;
 }
 
@@ -117,19 +112,10 @@ static int actual(lua_State *L) {
   return 1;
 }
 
-/* The stack of `changed`: the effects, what leads to the entries, memory for
-** two folds, what is found, the object of an entry, and the table that has its
-** contents. */
-enum {
-  EFFECTS = 1,
-  PLACE,
-  MEMORY,
-  MEMORY_TOO,
-  FOUND,
-  VALUES,
-  ITS_OBJECT,
-  CONTENTS
-};
+/* The stack of `changed`: the effects, what leads to the entries, memory for a
+** fold, handle of a userdata -> sorts of its writes, what is found, the object
+** of an entry, and the table that has its contents. */
+enum { EFFECTS = 1, PLACE, MEMORY, SORTS, FOUND, VALUES, ITS_OBJECT, CONTENTS };
 
 /* Puts the object of an entry at ITS_OBJECT, and what belongs to it above.
 ** Returns 0 if the object is dead. */
@@ -163,16 +149,18 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
 /* Has the state of the entry's userdata been written by a mutator and by
 ** assignments, up to this entry?  What its fields hold is not known then, and
 ** taken for right. */
-static int is_mixed(lua_State *L, const mwb_state *s, mwb_fold *f,
-                    uint32_t number) {
-  const mw_entry *entries = f->place->entries;
-  mwb_folded *at = mwb_fold_find(L, s, f, number);
-  if (at->last == 0)
-    at->last = number;
-  else if ((entries[at->last - 1].kind == MW_CALL) !=
-           (entries[number - 1].kind == MW_CALL))
-    at->mark = 1;
-  return at->mark;
+static int is_mixed(lua_State *L, const mw_entry *entry) {
+  lua_Integer sorts = (entry->kind == MW_CALL) ? 1 : 2;
+  if (lua_isnil(L, SORTS)) {
+    lua_newtable(L);
+    lua_replace(L, SORTS);
+  }
+  lua_rawgeti(L, SORTS, (lua_Integer)entry->obj);
+  sorts |= lua_tointeger(L, -1);
+  lua_pushinteger(L, sorts);
+  lua_rawseti(L, SORTS, (lua_Integer)entry->obj);
+  lua_pop(L, 1);
+  return sorts == 3;
 }
 
 /* Pushes what the field of an entry is expected to hold before the entry is
@@ -210,13 +198,11 @@ static int changed(lua_State *L) {
   int back = lua_toboolean(L, 2), part = back ? MW_NOW : MW_OLD, lives = 0;
   uint32_t i, number;
   mw_handle last = MW_NONE;
-  mwb_fold f, objects;
+  mwb_fold f;
   mwb_place p;
   lua_settop(L, EFFECTS);
   p = mwb_find_entries(L, EFFECTS);
-  mwb_fold_begin(L, &f, &p, fx->n, 0);
-  objects.place = NULL;
-  lua_pushnil(L);
+  mwb_fold_begin(L, &f, &p, fx->n);
   for (i = 1; i <= fx->n; i++) {
     mw_entry entry;
     number = back ? (uint32_t)fx->n + 1 - i : i;
@@ -225,13 +211,7 @@ static int changed(lua_State *L) {
     last = entry.obj;
     if (!lives) continue;
     lua_settop(L, CONTENTS);
-    if (lua_isuserdata(L, ITS_OBJECT)) {
-      if (objects.place == NULL) {
-        mwb_fold_begin(L, &objects, &p, fx->n, 1);
-        lua_replace(L, MEMORY_TOO);
-      }
-      if (is_mixed(L, s, &objects, number)) continue;
-    }
+    if (lua_isuserdata(L, ITS_OBJECT) && is_mixed(L, &entry)) continue;
     push_expected(L, s, &f, &p, &entry, number, MW_OLD + MW_NOW - part);
     mwb_unpack(L, p.values, &entry, part);
     if (mwb_is_same(L, -1, -2)) continue;
@@ -271,7 +251,7 @@ static int changes(lua_State *L) {
   mwb_place p;
   lua_settop(L, 1);
   p = mwb_find_entries(L, 1);
-  mwb_fold_begin(L, &f, &p, fx->n, 0);
+  mwb_fold_begin(L, &f, &p, fx->n);
   for (i = 1; i <= fx->n; i++) {
     mwb_folded *at = mwb_fold_find(L, s, &f, i);
     if (at->first == 0) at->first = i;

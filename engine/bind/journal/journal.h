@@ -460,15 +460,13 @@ void mwb_freeze_all(lua_State *L, mwb_state *s);
 ** ======================================================= */
 
 /* The numbers of a field's first and last entry, from 1 on; 0 for a field that
-** was just met, until the caller says them.  `mark` is the caller's. */
+** was just met, until the caller says them. */
 typedef struct mwb_folded {
   uint32_t first, last;
-  int mark;
 } mwb_folded;
 
 typedef struct mwb_fold {
   const mwb_place *place;
-  int by_object;      /* is an object one field? */
   uint32_t n;         /* of fields, */
   mwb_folded *fields; /* in the order in which they were met, from 1 on */
   mwi_table table;
@@ -478,8 +476,8 @@ typedef struct mwb_fold {
 
 /* Begins a fold of at most `n` entries.  Pushes a value, which must stay as
 ** long as the fold is used. */
-void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place, size_t n,
-                    int by_object);
+void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place,
+                    size_t n);
 
 /* Returns the field of the entry with the number; a new one if it has none,
 ** whose `last` the caller sets.  That of a field that is there may move to any

@@ -254,7 +254,7 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
     }
     if (!is_restored(L, s, p, entry, owner)) continue;
     if (heard->place == NULL) {
-      mwb_fold_begin(L, heard, p, i, 0);
+      mwb_fold_begin(L, heard, p, i);
       lua_replace(L, memory);
     }
     at = mwb_fold_find(L, s, heard, i);
