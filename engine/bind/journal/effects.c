@@ -59,14 +59,6 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n,
   return fx;
 }
 
-/* Likewise, with the table on the top as user value; pops the table. */
-static mwb_effects *with_table(lua_State *L, mwb_state *s, size_t n) {
-  mwb_effects *fx = new_effects(L, s, n, 1);
-  lua_insert(L, -2);
-  lua_setiuservalue(L, -2, 1);
-  return fx;
-}
-
 mwb_effects *mwb_to_effects(lua_State *L, int index) {
   int is = mwb_is_of(L, mwb_state_of(L), index, MWB_EFFECTS);
   return is ? (mwb_effects *)lua_touserdata(L, index) : NULL;
@@ -167,8 +159,9 @@ static void push_copies(lua_State *L, mwb_coroutine *t, uint32_t first,
   mwb_effects *fx;
   size_t i;
   luaL_checkstack(L, LUA_MINSTACK, "too many values");
+  fx = new_effects(L, t->s, n, 1);
   push_table(L, t, entries, n, shares);
-  fx = with_table(L, t->s, n);
+  lua_setiuservalue(L, -2, 1);
   fx->held.n = t->held.n;
   for (i = 0; i < n; i++)
     if (!some || !is_left_out(t->s, &entries[i]))
@@ -369,8 +362,9 @@ static int make_effects(lua_State *L) {
   size_t n = (size_t)lua_rawlen(L, 1), i;
   mwb_effects *fx;
   lua_settop(L, 4);
+  fx = new_effects(L, s, n, 1);
   lua_newtable(L);
-  fx = with_table(L, s, n);
+  lua_setiuservalue(L, -2, 1);
   derive(L, fx, 2);
   derive(L, fx, 3);
   if (lua_toboolean(L, 4)) turn(L, fx);
