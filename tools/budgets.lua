@@ -24,7 +24,7 @@ return {
     { "bind/traps", 2700, 3099, "bind/traps/" },
     { "bind/watch: tree", 600, 770, "bind/watch/tree%." },
     { "bind/watch", 1800, 2438, "bind/watch/" },
-    { "bind/journal", 3700, 4218, "bind/journal/" },
+    { "bind/journal", 3700, 4176, "bind/journal/" },
     { "bind/readers: feed", 650, 1170, "bind/readers/feed%." },
     { "bind/readers", 750, 857, "bind/readers/" },
     { "bind/snapshot", 1600, 1600, "bind/snapshot/" },
