@@ -65,8 +65,8 @@ describe("mw.check_replay", function()
     assert.equal(place(at), report.where)
     assert.equal(place(at), report.second_where)
     assert.equal(("frame 1: the first write that differs\n" ..
-      "  first:  root.enemies[2].hp: 20 -> 1, %s\n" ..
-      "  second: root.enemies[2].hp: 20 -> 6, %s"):format(place(at),
+      "  first:  hp of root.enemies[2]: 20 -> 1, %s\n" ..
+      "  second: hp of root.enemies[2]: 20 -> 6, %s"):format(place(at),
       place(at)), tostring(report))
     assert.equal(5, root.n)
     assert.equal(5, root.enemies[2].hp)
@@ -107,7 +107,7 @@ describe("mw.check_replay", function()
       local text = tostring(report)
       assert.matches(which == 1 and "second: no write$" or "first:  no write\n",
         text)
-      assert.matches('root.extra: nil %-> "x", spec', text)
+      assert.matches('extra of root: nil %-> "x", spec', text)
       assert.equal(which == 1 and "x" or nil, root.extra)
     end
   end)
@@ -135,7 +135,8 @@ describe("mw.check_replay", function()
       assert.equal(root.enemies[1], report.object)
       assert.equal(0, report.first)
       assert.is_nil(report.second)
-      assert.matches("first:  root.enemies%[1%].hp: 10 %-> 0", tostring(report))
+      assert.matches("first:  hp of root.enemies%[1%]: 10 %-> 0",
+        tostring(report))
       assert.matches("second: no write", tostring(report))
     end)
 
@@ -147,7 +148,7 @@ describe("mw.check_replay", function()
     end, { frames = 1 })
     assert.is_nil(report.first)
     assert.is_false(report.second)
-    assert.matches("first:  root.x: 1 %-> nil", tostring(report))
+    assert.matches("first:  x of root: 1 %-> nil", tostring(report))
   end)
 
   it("compares values as the library does elsewhere", function()
@@ -193,10 +194,10 @@ describe("mw.check_replay", function()
     because = because.because
     assert.same({ key = "target", object = root, path = {}, new = "a",
       where = place(at) }, because)
-    assert.matches('  first:  root.mood: "fine" %-> "hp 1", %S+\n' ..
-      " +because root.hp: 10 %-> 1, %S+\n" ..
-      ' +because root.target: nil %-> "a", ' .. place(at) .. "\n" ..
-      '  second: root.mood: "fine" %-> "hp 2", ', tostring(report))
+    assert.matches('  first:  mood of root: "fine" %-> "hp 1", %S+\n' ..
+      " +because hp of root: 10 %-> 1, %S+\n" ..
+      ' +because target of root: nil %-> "a", ' .. place(at) .. "\n" ..
+      '  second: mood of root: "fine" %-> "hp 2", ', tostring(report))
   end)
 
   it("calls `before` once before each pass", function()
@@ -367,8 +368,10 @@ describe("mw.check_replay and objects", function()
     assert.equal("target", report.key)
     assert.equal(root.enemies[1], report.first)
     assert.equal(root.enemies[2], report.second)
-    assert.matches("root.target: nil %-> root.enemies%[1%]", tostring(report))
-    assert.matches("root.target: nil %-> root.enemies%[2%]", tostring(report))
+    assert.matches("target of root: nil %-> root.enemies%[1%]",
+      tostring(report))
+    assert.matches("target of root: nil %-> root.enemies%[2%]",
+      tostring(report))
     n = 0
     report_of(root, function()
       n = n + 1
@@ -484,7 +487,7 @@ describe("mw.check_replay and objects", function()
     assert.equal(A, report.first)
     assert.equal(B, report.second)
     assert.equal(A, getmetatable(root[1]))
-    assert.matches("the class of root%[1%]: none %-> A, spec", tostring(report))
+    assert.matches("class of root%[1%]: nil %-> A, spec", tostring(report))
     n = 0
     report = report_of(root, function()
       n = n + 1
@@ -723,7 +726,7 @@ describe("mw.check_replay and tracking", function()
     assert.equal(other, report.object)
     assert.is_nil(report.path)
     assert.equal(1, other.x)
-    assert.matches("a table.x: nil %-> 1", tostring(report))
+    assert.matches("x of a table: nil %-> 1", tostring(report))
   end)
 
   it("finds what is not taken back", function()

@@ -93,7 +93,7 @@ describe("the examples", function()
       assert.is_true(first ~= "no write" or second ~= "no write")
       for _, text in ipairs { first, second } do
         if text == "no write" then text = first == text and second or first end
-        local line = text:match("^root%.units%[%d+%]%.[%w_]+: .- %-> .*, " ..
+        local line = text:match("^[%w_]+ of root%.units%[%d+%]: .- %-> .*, " ..
           "examples/desync.lua:(%d+)$")
         assert.matches("shot%.target%.[%w_]+ = ", lines[tonumber(line)])
       end

@@ -114,7 +114,8 @@ end
 local function field_write(put, object, key, value)
   return {
     object = object, key = key, new = value, where = put.where,
-    kind = key == nil and "metatable" or "insert", because = put.because,
+    kind = key == nil and "metatable" or value ~= nil and "insert" or "delete",
+    because = put.because,
   }
 end
 

@@ -63,11 +63,11 @@ end
 
 local GONE = "an object that is gone"
 
---- Returns the name of an object: its name in a hierarchy, its way below a
--- tracked root, or its class and number.
-function text.of_object(obj)
+--- Returns the name of an object: that which `name_of` gives it, its name in a
+-- hierarchy, its way below a tracked root, or its class and number.
+function text.of_object(obj, name_of)
   if obj == nil then return GONE end
-  local name = label.in_hierarchy(obj)
+  local name = name_of and name_of(obj) or label.in_hierarchy(obj)
   if name then return name end
   local root, keys = way(obj)
   if root == nil then return own_name(obj, true) end
@@ -78,7 +78,7 @@ function text.of_object(obj)
 end
 
 --- Returns a value as text; an object by its name.
-function text.of_value(value)
+function text.of_value(value, name_of)
   local kind = type(value)
   if kind == "string" then return quoted(value) end
   if value == core.null then return "null" end
@@ -86,6 +86,7 @@ function text.of_value(value)
     kind ~= "thread" then
     return tostring(value)
   end
+  if name_of then return name_of(value, true) end
   if way(value) == nil and not label.in_hierarchy(value) and
     metatable(value) == nil then
     return ("%s#%d"):format(kind, core.id(value))
@@ -101,26 +102,27 @@ local function class_text(mt)
     object_class.name(mt) or text.of_value(mt)
 end
 
-local function what_of(e)
-  local object = text.of_object(e.object)
+local function what_of(e, name_of)
+  local object = text.of_object(e.object, name_of)
   if e.kind == "metatable" then return "class of " .. object end
   local key = e.key
   key = (is_word(key) or math.type(key) == "integer") and tostring(key) or
-    "[" .. text.of_value(key) .. "]"
+    "[" .. text.of_value(key, name_of) .. "]"
   return ("%s%s of %s"):format(key, e.kind == "call" and "()" or "", object)
 end
 
 -- Returns the old and the new value as text.  A last writer holds no objects.
-local function values_of(e)
+local function values_of(e, name_of)
   if e.kind == "metatable" then return class_text(e.old), class_text(e.new) end
   local was, is = e.kind == "update", e.kind == "update" or e.kind == "insert"
-  return was and e.old == nil and GONE or text.of_value(e.old),
-    is and e.new == nil and GONE or text.of_value(e.new)
+  return was and e.old == nil and GONE or text.of_value(e.old, name_of),
+    is and e.new == nil and GONE or text.of_value(e.new, name_of)
 end
 
 -- Returns a line for one entry.
-local function line_of(e)
-  local parts = { ("%s: %s -> %s"):format(what_of(e), values_of(e)) }
+local function line_of(e, name_of)
+  local parts = { ("%s: %s -> %s"):format(what_of(e, name_of),
+    values_of(e, name_of)) }
   local function add(...) parts[#parts + 1] = (...):format(select(2, ...)) end
   if e.where then add("%s", e.where) end
   if e.scope and e.scope[1] then
@@ -204,11 +206,12 @@ function text.chain(e)
   return chain
 end
 
---- Returns a chain as text, a line for each entry.
-function text.of(chain)
+--- Returns a chain as text, a line for each entry.  If given,
+-- `name_of(object, is_value)` names objects, of which some are keys or values.
+function text.of(chain, name_of)
   local lines = {}
   for i, e in ipairs(chain) do
-    lines[i] = (i > 1 and "  because " or "") .. line_of(e)
+    lines[i] = (i > 1 and "  because " or "") .. line_of(e, name_of)
   end
   return table.concat(lines, "\n")
 end

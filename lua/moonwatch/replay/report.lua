@@ -4,9 +4,8 @@
 local core = require "moonwatch.core"
 local label = require "moonwatch.trace.label"
 local literal = require "moonwatch.literal"
-local named = require "moonwatch.policy.named"
 local new_ways = require "moonwatch.effects.ways"
-local object_class = require "moonwatch.policy.object_class"
+local text = require "moonwatch.recorder.text"
 
 local raw = core.private.raw
 
@@ -28,19 +27,7 @@ local function ways_of(root)
   end
 end
 
--- {======================================================
--- Text
--- =======================================================
-
-local LONGEST = 60 -- of a string in the text
-
-local function text_of_class(class)
-  if class == nil then return "none" end
-  class = object_class.of_metatable(class)
-  return named.name(class) or object_class.name(class) or "a class"
-end
-
--- Returns the text of an object: the way to it, or what people call it.
+-- Returns the name of an object: the way to it, or what people call it.
 local function name_of(object, way)
   if not way then return label.of(object) or "a " .. type(object) end
   local parts = { "root" }
@@ -51,47 +38,18 @@ local function name_of(object, way)
   return table.concat(parts)
 end
 
--- Returns the text of a value; an object is named by the way that it had before
--- the passes.
-local function text_of(value, ways)
-  if not literal.write[type(value)] then
-    return name_of(value, ways.before(value) or ways.after(value))
-  elseif type(value) == "string" and #value > LONGEST then
-    return literal.of(value:sub(1, LONGEST)) .. "..."
-  end
-  return literal.of(value)
-end
-
--- Returns the text of a write.
-local function line_of(write, ways)
-  local object, key = write.object, write.key
-  local name = name_of(object, ways.after(object) or ways.before(object))
-  local text = text_of
-  if write.kind == "metatable" then
-    name, text = "the class of " .. name, text_of_class
-  elseif literal.write[type(key)] then
-    name = name .. literal.field(key)
-  else
-    name = name .. "[" .. text_of(key, ways) .. "]"
-  end
-  return ("%s: %s -> %s%s"):format(name, text(write.old, ways),
-    text(write.new, ways), write.where and ", " .. write.where or "")
-end
-
 -- Returns the text of a write and its causes, or of nil.
 local function lines_of(write, ways)
-  if not write then return "no write" end
-  local lines = { line_of(write, ways) }
-  local because = write.because
-  while because do
-    lines[#lines + 1] = ("%sbecause %s"):format((" "):rep(8 + 2 * #lines),
-      line_of(because, ways))
-    because = because.because
+  local chain = {}
+  while write do
+    chain[#chain + 1], write = write, write.because
   end
-  return table.concat(lines, "\n")
+  if not chain[1] then return "no write" end
+  return (text.of(chain, function(object, is_value)
+    local way = is_value and ways.before(object) or ways.after(object)
+    return name_of(object, way or ways.before(object))
+  end):gsub("\n", "%0          "))
 end
-
--- }======================================================
 
 -- Returns the cause of a write, with its own, as programs get it; or nil.
 local function cause_of(write, ways, matching)
@@ -107,7 +65,7 @@ end
 
 local function new(frame, first, second, ways, matching)
   local write = first or second
-  local text = ("frame %d: the first write that differs\n  first:  %s\n" ..
+  local said = ("frame %d: the first write that differs\n  first:  %s\n" ..
     "  second: %s"):format(frame, lines_of(first, ways),
     lines_of(second, ways))
   local self = {
@@ -119,7 +77,7 @@ local function new(frame, first, second, ways, matching)
   }
   if first then self.first = first.new end
   if second then self.second = second.new end
-  return setmetatable(self, { __tostring = function() return text end })
+  return setmetatable(self, { __tostring = function() return said end })
 end
 
 -- Returns object -> the way to it now, for the objects of the writes.
