@@ -30,7 +30,9 @@ local raw = private.raw
 local Patch = {}
 Patch.__index = Patch
 
-local function fail(message) error { message } end
+local function fail(message) error { message = message } end
+
+local STALE = "a table in the patch has changed since the effects were made"
 
 -- {======================================================
 -- Contents: what belongs to the state
@@ -72,8 +74,9 @@ function Patch:contents()
   local function of(view)
     return function(t)
       if self.parts[t] then return t end
-      self.stale = self.stale or not view:fresh(t) or
-        view == self.after and view:is_gone(t)
+      if not view:fresh(t) or view == self.after and view:is_gone(t) then
+        fail(STALE)
+      end
       return self:limited(view, t)
     end
   end
@@ -257,7 +260,7 @@ function Patch:add(old, new, place)
     self.is_shared)
   if not list then
     local what, at = message:match "^(.*) at '(.*)'$"
-    fail(("%s at '%s'"):format(what, place(at)))
+    fail(what and ("%s at '%s'"):format(what, place(at)) or message)
   end
   for _, operation in ipairs(list) do
     operation.path = place(operation.path)
@@ -269,7 +272,7 @@ end
 -- array?
 function Patch:misleads(t, keys)
   if json.mark(t) or not (keys["0"] or keys["-"]) then return false end
-  self.stale = self.stale or not self.after:fresh(t)
+  if not self.after:fresh(t) then fail(STALE) end
   for key in next, raw(t) do
     if not keys[key] or self.before:get(t, key) ~= nil then return false end
   end
@@ -305,7 +308,11 @@ end
 function Patch:run(t, first, last_old, last_new, path)
   local old, new = json.array {}, json.array {}
   for i = first, math.max(last_old, last_new) do
-    old[i - first + 1], new[i - first + 1] = self:values(t, i)
+    local was, is = self:values(t, i)
+    if (was == nil) ~= (i > last_old) or (is == nil) ~= (i > last_new) then
+      fail(STALE)
+    end
+    old[i - first + 1], new[i - first + 1] = was, is
   end
   self:add(old, new, function(at)
     local index, rest = at:match "^/(%d+)(.*)$"
@@ -324,7 +331,7 @@ function Patch:array(t, keys, path)
   elseif span.stays then
     self:run(t, span.first, span.last, span.last, path)
   else
-    self.stale = self.stale or not self.after:fresh(t)
+    if not self.after:fresh(t) then fail(STALE) end
     self:run(t, span.first, length(self.before, t, span.changed),
       length(self.after, t, span.changed), path)
   end
@@ -366,8 +373,8 @@ local function run(fx, root)
     fields = fields,
     ways = new_ways({ root = root }, before), dirty = {}, anchors = {},
     spans = {},
-    parts = {}, list_of = json.array {}, whole = false, stale = false,
-    weak = false, moved = false,
+    parts = {}, list_of = json.array {}, whole = false, weak = false,
+    moved = false,
   }, Patch)
   function self.same(t) return not self.dirty[t] end
   function self.is_shared(t)
@@ -384,9 +391,6 @@ local function run(fx, root)
     for _, t in ipairs(ordered) do self:anchor_operations(t) end
   end
   if self.weak then fail "a weak table is no document" end
-  if self.stale then
-    fail "a table in the patch has changed since the effects were made"
-  end
   self:check_moved()
   return self.list_of
 end
@@ -400,5 +404,5 @@ return function(self, root)
   local ok, result = pcall(run, self, root)
   if ok then return result end
   if type(result) ~= "table" then error(result, 0) end
-  return nil, result[1]
+  return nil, result.message
 end
