@@ -80,12 +80,13 @@ function View:fresh(t)
 end
 
 --- Calls `visit(t, key, value)` for the fields of which the view knows more
--- than the objects show; `value` is nil for an absent field.
+-- than the objects show, in the order of the entries; `value` is nil for an
+-- absent field.
 function View:each(visit)
-  for t, its in next, self.changed do
-    for key, value in next, its do
-      if value == ABSENT then value = nil end
-      if key ~= CLASS then visit(t, key, value) end
+  for _, e in ipairs(self.list) do
+    local key, its = e.key, self.changed[e.object]
+    if key ~= nil and its and its[key] ~= nil then
+      visit(e.object, key, self:get(e.object, key))
     end
   end
 end
@@ -107,8 +108,8 @@ local function tables_in(changed)
 end
 
 local function view(fx, changed, its)
-  return setmetatable({ fx = fx, changed = changed, known = {}, ends = its.ends,
-    is_tracked = its.is_tracked }, View)
+  return setmetatable({ fx = fx, changed = changed, known = {},
+    ends = its.ends, list = its.list, is_tracked = its.is_tracked }, View)
 end
 
 -- Are all roots tracked deeply, and the effects done?  Then a table below the
@@ -131,6 +132,7 @@ return function(fx, roots)
     note(first, e, e.old, false)
     note(last, e, e.new, true)
   end
-  local its = { ends = tables_in(last), is_tracked = is_tracked(fx, roots) }
+  local its = { list = list, ends = tables_in(last),
+    is_tracked = is_tracked(fx, roots) }
   return view(fx, first, its), view(fx, last, its), list
 end

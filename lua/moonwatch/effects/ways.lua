@@ -2,9 +2,9 @@
 -- SPDX-License-Identifier: MIT
 --
 -- A way is an array of keys with the `root`'s name.  Its keys are plain values,
--- or objects that have ways of their own.  The way of an object is the
--- shortest; of equally short ones that with the smallest keys, from the root
--- on.  So the way depends on the contents alone.
+-- or objects that have ways of their own.  The way of an object is one of the
+-- shortest, the same in all programs that do the same; of several keys in one
+-- table it has the smallest.
 --
 -- Below roots that are tracked deeply, the core's links lead from an object up
 -- to what holds it.  A link has been there since the effects, or does not
@@ -197,53 +197,30 @@ function Ways:holders(object)
   return list
 end
 
--- Adds the parents of an object, at distance `far`, to the next level.
-function Ways:rise(search, object, far, level)
-  local list = self:holders(object)
-  for i = 1, #list, 2 do
-    local parent, key = list[i], list[i + 1]
-    if (search.far[parent] or far) == far and self:is_usable(key) then
-      if not search.far[parent] then
-        search.far[parent], search.down[parent] = far, {}
-        level[#level + 1] = parent
+-- Searches upwards for a root: `down` has, for each object above, the key and
+-- the object that it leads to.
+function Ways:climb(object)
+  local down, queue = { [object] = {} }, { object }
+  for _, at in ipairs(queue) do -- which grows
+    local way = { root = self.name_of[at] }
+    if way.root then
+      while down[at].key ~= nil do
+        way[#way + 1] = down[at].key
+        at = down[at].object
       end
-      search.down[parent][key] = object
+      return way
+    end
+    local list = self:holders(at)
+    for i = 1, #list, 2 do
+      local parent, key = list[i], list[i + 1]
+      local known = down[parent]
+      if self:is_usable(key) and (not known or
+        known.object == at and before(self, key, known.key)) then
+        if not known then queue[#queue + 1] = parent end
+        down[parent] = { key = key, object = at }
+      end
     end
   end
-end
-
--- Returns the name of the first root in a level, or nil.
-function Ways:root_in(level)
-  local name
-  for _, object in ipairs(level) do
-    local its = self.name_of[object]
-    if its and (not name or its < name) then name = its end
-  end
-  return name
-end
-
--- Searches upwards for a root, all objects at one distance before those that
--- are farther away.
-function Ways:climb(object)
-  local search = { far = { [object] = 0 }, down = {} }
-  local level, far = { object }, 0
-  local name = self:root_in(level)
-  while not name and #level > 0 do
-    local above = {}
-    far = far + 1
-    for _, below in ipairs(level) do self:rise(search, below, far, above) end
-    level, name = above, self:root_in(above)
-  end
-  if not name then return nil end
-  local way, at = { root = name }, self.roots[name]
-  while search.down[at] do
-    local down = search.down[at]
-    local key = next(down)
-    if next(down, key) ~= nil then key = self:sorted_keys(down)[1] end
-    way[#way + 1] = key
-    at = down[key]
-  end
-  return way
 end
 
 -- }======================================================
@@ -258,6 +235,7 @@ end
 
 function Ways:hold(object, parent, key)
   local its = self.held[object] or {}
+  if not its[1] then self.order[#self.order + 1] = object end
   self.held[object] = its
   its[#its + 1] = parent
   its[#its + 1] = key
@@ -272,7 +250,7 @@ function Ways:look_into_loose()
     seen[object] = true
     queue[#queue + 1] = object
   end
-  for object in next, self.held do add(object) end
+  for _, object in ipairs(self.order) do add(object) end
   while #queue > 0 do
     local t = table.remove(queue)
     if not (view.ends[t] and view:is_gone(t)) then
@@ -386,7 +364,8 @@ return function(roots, view, by_any_key)
   local self = setmetatable({
     roots = roots, view = view, by_any_key = by_any_key,
     names = path.sorted_keys(roots), name_of = {},
-    linked = {}, held = {}, ways = {}, busy = {}, walks = false, cut = false,
+    linked = {}, held = {}, order = {}, ways = {}, busy = {}, walks = false,
+    cut = false,
   }, Ways)
   for _, name in ipairs(self.names) do
     local root = roots[name]
