@@ -100,7 +100,7 @@ static void verify_identity(checker *c) {
   mwi_identity *part = &c->e->identity;
   uint32_t slot, i, n_free = 0, serials = 0;
   size_t entries = 0;
-  holds(part->top > 0 && (part->top - 1) / MWI_PAGE < part->n_pages);
+  holds(part->top > 0 && mwi_column_page(&part->pages, part->top - 1) != NULL);
   holds(!is_object(c, 0));
   for (slot = 1; slot < part->top; slot++) {
     const mwi_identity_page *page = mwi_identity_page_of(part, slot);

@@ -125,18 +125,9 @@ static void forget_serial(mw_engine *e, uint32_t slot) {
 ** Slots
 ** ======================================================= */
 
-static int add_page(mw_engine *e) {
-  mwi_identity *part = &e->identity;
-  mwi_identity_page **pages = (mwi_identity_page **)mwi_grow(
-      e, part->pages, part->n_pages, &part->size_pages,
-      sizeof(mwi_identity_page *));
-  if (pages == NULL) return MW_NOMEM;
-  part->pages = pages;
-  pages[part->n_pages] =
-      (mwi_identity_page *)mwi_new(e, sizeof(mwi_identity_page));
-  if (pages[part->n_pages] == NULL) return MW_NOMEM;
-  part->n_pages++;
-  return MW_OK;
+static int need_page(mw_engine *e, uint32_t slot) {
+  return mwi_column_need(e, &e->identity.pages, slot,
+                         sizeof(mwi_identity_page)) != NULL;
 }
 
 int mwi_identity_open(mw_engine *e) {
@@ -145,7 +136,7 @@ int mwi_identity_open(mw_engine *e) {
   if (part->shards == NULL) return MW_NOMEM;
   part->serials = part->shards + MWI_SHARDS;
   part->top = part->look = 1;
-  if (add_page(e) != MW_OK) return MW_NOMEM;
+  if (!need_page(e, 0)) return MW_NOMEM;
   *address_in(part, 0) = e;
   return mw_clock_open(e, NULL, 0, &part->given);
 }
@@ -156,9 +147,7 @@ void mwi_identity_close(mw_engine *e) {
   for (i = 0; i < 2 * MWI_SHARDS && part->shards != NULL; i++)
     mwi_table_drop(e, &part->shards[i]);
   mwi_free(e, part->shards, 2 * MWI_SHARDS * sizeof(mwi_table));
-  for (i = 0; i < part->n_pages; i++)
-    mwi_free(e, part->pages[i], sizeof(mwi_identity_page));
-  mwi_free(e, part->pages, part->size_pages * sizeof(mwi_identity_page *));
+  mwi_column_drop(e, &part->pages, sizeof(mwi_identity_page));
 }
 
 size_t mwi_identity_bytes(const mw_engine *e) {
@@ -167,8 +156,7 @@ size_t mwi_identity_bytes(const mw_engine *e) {
   uint32_t i;
   for (i = 0; i < 2 * MWI_SHARDS; i++)
     bytes += mwi_table_bytes(&part->shards[i]);
-  return bytes + part->n_pages * sizeof(mwi_identity_page) +
-         part->size_pages * sizeof(*part->pages);
+  return bytes + mwi_column_bytes(&part->pages, sizeof(mwi_identity_page));
 }
 
 /* Takes `slot`, the first free slot or `top`, out of the free slots. */
@@ -217,8 +205,7 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   if (slot == 0) {
     slot = mwi_identity_next(part);
     if (slot > MWI_MAXSLOT) return MW_FULL;
-    if (slot / MWI_PAGE == part->n_pages && add_page(e) != MW_OK)
-      return MW_NOMEM;
+    if (!need_page(e, slot)) return MW_NOMEM;
     if (!mwi_table_put(e, shard_for(part, hash), hash, slot)) return MW_NOMEM;
     next = (uint32_t)(uintptr_t)*address_in(part, slot);
     *address_in(part, slot) = ptr;

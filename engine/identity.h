@@ -26,8 +26,7 @@ typedef struct mwi_identity_page {
 #endif
 
 typedef struct mwi_identity {
-  mwi_identity_page **pages;
-  uint32_t n_pages, size_pages;
+  mwi_column pages;
   uint32_t top;        /* slots from 1 to top - 1 have been used */
   uint32_t free;       /* the first free slot below top, 0 for none */
   uint32_t found;      /* the slot found last */
@@ -43,10 +42,16 @@ typedef struct mwi_identity {
 MWI_API int mwi_identity_open(mw_engine *e);
 MWI_API void mwi_identity_close(mw_engine *e);
 
+/* The page of a slot below `top`. */
+static inline mwi_identity_page *mwi_identity_page_of(const mwi_identity *part,
+                                                      uint32_t slot) {
+  return (mwi_identity_page *)part->pages.pages[slot / MWI_PAGE];
+}
+
 /* The word with the pin of a slot, and the bit there. */
 static inline uint32_t *mwi_identity_pins(const mwi_identity *part,
                                           uint32_t slot) {
-  return &part->pages[slot / MWI_PAGE]->pins[slot % MWI_PAGE / 32];
+  return &mwi_identity_page_of(part, slot)->pins[slot % MWI_PAGE / 32];
 }
 #define mwi_pin(slot) (UINT32_C(1) << (slot) % 32)
 
@@ -57,11 +62,6 @@ static inline uint32_t mwi_identity_next(const mwi_identity *part) {
 
 /* Returns the slot of the object at `ptr`, 0 when the object has none. */
 MWI_API uint32_t mwi_identity_find(mw_engine *e, const void *ptr);
-
-static inline mwi_identity_page *mwi_identity_page_of(const mwi_identity *part,
-                                                      uint32_t slot) {
-  return part->pages[slot / MWI_PAGE];
-}
 
 /* Is `h` the handle of an object that has not been forgotten? */
 static inline int mwi_identity_is_valid(const mwi_identity *part, mw_handle h) {

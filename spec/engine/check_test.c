@@ -275,8 +275,8 @@ static void damage(mw_engine *e, heap *h) {
   finds(identity->free, 1);
   finds(identity->top, 6);
   finds(identity->look, 0);
-  finds(identity->pages[0]->ptr[1], &places[1]);
-  finds(identity->pages[0]->age[2], 0);
+  finds(mwi_identity_page_of(identity, 1)->ptr[1], &places[1]);
+  finds(mwi_identity_page_of(identity, 1)->age[2], 0);
   finds(clock->now, 0);
   finds(mwi_clock_page_of(clock, 1)->newest, 1);
   finds(mwi_clock_page_of(clock, 1)->tag[200], 1);
