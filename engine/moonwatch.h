@@ -408,11 +408,9 @@ typedef struct mw_host {
   mw_key_of key;
 } mw_host;
 
-/*
-** Structs that the caller fills may get more fields with later versions, behind
+/* Structs that the caller fills may get more fields with later versions, behind
 ** their field `size`: the size of the struct for the caller, by `sizeof`.  0
-** stands for the fields of version 0.1, which end with `size`.
-*/
+** stands for the fields of version 0.1, which end with `size`. */
 
 /* Sets the host, of which the engine keeps a copy. */
 MW_API void mw_host_set(mw_engine *e, const mw_host *host);
@@ -498,14 +496,11 @@ MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                          uint64_t seq);
 
-/*
-** Batches: writes for which each guard is called once, later.  The host has a
+/* Batches: writes for which each guard is called once, later.  The host has a
 ** row for each field that is written in the batch, in the order of the first
 ** writes, and reports each write by `mw_write_note` instead of `mw_write_begin`
 ** and `mw_write_end`.  At the end `mw_batch_calls` finds the watches that are
-** concerned, and the host calls `mw_batch_tell` for each.  Any number of
-** batches may be under way; the engine knows nothing of them.
-*/
+** concerned, and the host calls `mw_batch_tell` for each. */
 typedef struct mw_batch_row {
   mw_handle obj;
   mw_value key;
@@ -605,24 +600,18 @@ MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 
 /* The number of the tree below one root, valid while the root is a root; 0
 ** means the trees of all roots.  The guards of several roots above an object
-** are called in the order in which the roots began.  A root that begins while
-** these guards are called is not among the roots, even if the same object was a
-** root before. */
+** are called in the order in which the roots began, without those that begin
+** meanwhile. */
 typedef uint32_t mw_reach;
 
-/*
-** Makes `obj` a root, which has its own reach.  MW_NEW: `obj` is a new root.
-** MW_OK: `obj` was a root already.  In both cases `*reach` is the reach.
-** MW_NOMEM or MW_STALE: nothing has changed.
-*/
+/* Makes `obj` a root; `*reach` is its reach.  MW_NEW: `obj` is a new root.
+** MW_OK: `obj` was a root already.  MW_NOMEM, MW_STALE. */
 MW_API int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach);
 
-/*
-** What is below a root in a filtered reach.  With keys, only what these keys
+/* What is below a root in a filtered reach.  With keys, only what these keys
 ** lead to, one after the other; a key of type MW_TNIL stands for every key.
 ** Watches are then for writes under the first key to the root, under the
-** second key to what the first leads to, and so on.  The keys are copied.
-*/
+** second key to what the first leads to, and so on.  The keys are copied. */
 typedef struct mw_filter {
   uint32_t rule; /* not 0: the host decides, see `mw_tree_ruled` */
   const mw_value *keys;
@@ -632,13 +621,10 @@ typedef struct mw_filter {
   size_t size; /* see mw_host_set */
 } mw_filter;
 
-/*
-** Makes `obj` the root of a reach with a filter, beside other reaches that
+/* Makes `obj` the root of a reach with a filter, beside other reaches that
 ** `obj` may be the root of.  MW_NEW: the reach is new, and the host links what
-** is below.  MW_OK: there was such a reach.  MW_NOMEM or MW_STALE: `*reach` may
-** be anything.  Reaches of the root without a watch end, so `obj` need not be a
-** root after MW_NOMEM.
-*/
+** is below.  MW_OK: there was such a reach.  MW_NOMEM, MW_STALE: `*reach` may
+** be anything, and `obj` need not be a root any more. */
 MW_API int mw_root_begin_filtered(mw_engine *e, mw_handle obj,
                                   const mw_filter *filter, mw_reach *reach);
 
@@ -662,13 +648,10 @@ MW_API int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule);
 ** `mw_tree_released`.  Returns MW_OK, or MW_STALE when `obj` is no root. */
 MW_API int mw_root_end(mw_engine *e, mw_handle obj);
 
-/*
-** Makes `obj` a silent root: the objects below `obj` are in the tree, but a
-** watch of `obj` with MW_DEEP is not for their writes.  All silent roots
-** share one reach, and so share the objects below.  MW_NEW: the host scans
-** `obj`.  MW_OK: the fields of `obj` are linked already.  In both cases
-** `*reach` is the reach of all silent roots.  MW_NOMEM or MW_STALE.
-*/
+/* Makes `obj` a silent root: the objects below `obj` are in the tree, but a
+** watch of `obj` with MW_DEEP is not for their writes.  All silent roots share
+** one reach, `*reach`.  MW_NEW: the host scans `obj`.  MW_OK: the fields of
+** `obj` are linked already.  MW_NOMEM, MW_STALE. */
 MW_API int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach);
 
 /* Ends `obj` as a silent root, like `mw_root_end`.  Returns MW_OK, or MW_STALE
@@ -682,14 +665,11 @@ MW_API int mw_tree_has(const mw_engine *e, mw_handle obj);
 /* Returns whether `obj` is below another root, or is a silent root. */
 MW_API int mw_tree_is_below(const mw_engine *e, mw_handle obj);
 
-/*
-** Counts one more field of `parent`, which is in the tree, that holds `child`:
+/* Counts one more field of `parent`, which is in the tree, that holds `child`:
 ** the field `key`.  The child is below all roots then that the parent is below,
 ** but for those with a rule: for these, `reach` is one that `mw_tree_ruled` has
 ** found; else 0.  MW_OK: done.  MW_NEW: done, and the fields of the child are
-** not linked yet: the host scans the child.  MW_NOMEM or MW_STALE (of the
-** parent or the child): nothing has changed.
-*/
+** not linked yet: the host scans the child.  MW_NOMEM, MW_STALE. */
 MW_API int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                         const mw_value *key, mw_handle child);
 
@@ -755,11 +735,9 @@ typedef struct mw_holder {
   uint32_t others; /* the last age in which another one did */
 } mw_holder;
 
-/*
-** Finds what leads to `obj` below `root`: stores at most `n` of the parents.
+/* Finds what leads to `obj` below `root`: stores at most `n` of the parents.
 ** Returns their number, which may be greater than `n`.  Parents may be among
-** them that are below other roots only.
-*/
+** them that are below other roots only. */
 MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
                                 mw_holder *holders, uint32_t n);
 
@@ -1095,15 +1073,14 @@ MW_API mw_trace *mw_trace_running(const mw_engine *e);
 /* Forgets all events and all names.  A trace that runs goes on. */
 MW_API void mw_trace_clear(mw_engine *e, mw_trace *t);
 
-/*
-** Returns the number of a name (`len` bytes, any bytes; copied) in a category,
+/* Returns the number of a name (`len` bytes, any bytes; copied) in a category,
 ** which is a name too, or 0.  Returns 0 when no trace runs or knows the
 ** category, and without memory; events with the name 0 are lost.
 **
 ** A trace forgets a name that no event in the ring has and for which nobody has
 ** asked since its oldest event, when as many new names have come as the ring
 ** has places.  The number of a forgotten name, or of another trace, is no name.
-*/
+** */
 MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                              mw_name category);
 
@@ -1196,8 +1173,8 @@ enum mw_format {
 
 /* Writes a trace, which may be running, as JSON.  In each thread spans are
 ** nested: ends whose begin was lost are left out, and spans that have not ended
-** end when the trace was stopped, or now.  Thread 1 is called "main", each other
-** `thread` and its number.  MW_NOMEM, MW_REFUSED. */
+** end when the trace was stopped, or now.  Thread 1 is called "main", each
+** other `thread` and its number.  MW_NOMEM, MW_REFUSED. */
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,
                           mw_sink sink, void *ud);
