@@ -448,24 +448,23 @@ typedef uint64_t mw_watch_id;
 MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
                           const mw_watch_options *options, mw_watch_id *id);
 
-/* Ends a watch, also a watch whose call is due in the write under way.
-** MW_STALE: the watch has ended already. */
+/* Ends a watch, whose call may be due.  MW_STALE: the watch has ended already.
+** */
 MW_API int mw_watch_cancel(mw_engine *e, mw_watch_id id);
 
-/* Ends all watches of `obj`, and ends `obj` as a root.  Writes to `obj` are no
-** longer counted, unless `obj` is below another root.  MW_STALE: `obj` is
+/* Ends all watches of `obj`, and ends `obj` as a root.  MW_STALE: `obj` is
 ** neither watched nor in the tree. */
 MW_API int mw_object_unwatch(mw_engine *e, mw_handle obj);
 
-/* Returns whether `obj` is watched: from the first `mw_watch_begin` to
-** `mw_object_unwatch`, and while `obj` is below a root that is watched. */
+/* Returns whether `obj` is watched, or below a root that is watched: from the
+** first `mw_watch_begin` to `mw_object_unwatch`. */
 MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 
 /* Returns whether the watch has not ended. */
 MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
 
-/* Finds the options of a watch, all but the keys (`options->keys` becomes
-** NULL), and the object of the watch.  MW_STALE: the watch has ended. */
+/* Finds the options of a watch, without the keys, and its object.  MW_STALE:
+** the watch has ended. */
 MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
                          mw_watch_options *options, mw_handle *obj);
 
@@ -590,12 +589,10 @@ MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 ** time.
 **
 ** The keys are for paths.  The engine remembers the one with which a child was
-** linked last; when the field of that key has stopped holding the child, and
-** others do, the engine asks the host for one of these: `mw_key_of`.
+** linked last; when that field holds another value, it asks `mw_key_of`.
 **
-** An object may be in several fields, and below itself.  The guard of a deep
-** watch is called with the root as object; `mw_tree_path` tells the path from
-** the root to the object that was written.
+** The guard of a deep watch is called with the root as object: `mw_tree_path`
+** tells the path from there to the object that was written.
 ** ======================================================= */
 
 /* The number of the tree below one root, valid while the root is a root; 0
@@ -714,15 +711,13 @@ MW_API int mw_tree_has_orphans(const mw_engine *e);
 MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                              mw_value *keys, uint32_t n);
 
-/* The same, within the call of a guard with MW_DEEP, at once however many roots
-** are above the object. */
+/* The same, at once, in the call of a guard with MW_DEEP. */
 MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
                                mw_handle root, mw_handle obj, mw_value *keys,
                                uint32_t n);
 
 /* Finds a root above `obj`, and the path from there as `mw_tree_path` does.
-** `*root` is `obj` if that is a root, and MW_NONE if `obj` is not in the
-** tree. */
+** `*root` may be `obj`, and is MW_NONE if `obj` is not in the tree. */
 MW_API uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
                             mw_value *keys, uint32_t n);
 
@@ -747,8 +742,7 @@ MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
 MW_API uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj);
 
 /* Returns the reach in which `mw_tree_parents` looks for what is below `root`:
-** a reach of all that is there or of what a rule allows, in which `root` is; 0
-** for none. */
+** one of all that is there or of what a rule allows; 0 for none. */
 MW_API mw_reach mw_tree_reach(const mw_engine *e, mw_handle root);
 
 /* }====================================================== */
@@ -757,8 +751,7 @@ MW_API mw_reach mw_tree_reach(const mw_engine *e, mw_handle root);
 ** Ages: which writes came before which moment
 ** ======================================================= */
 
-/* Ends an age and begins the next.  Returns the number of the age that has
-** ended. */
+/* Ends an age, and returns its number. */
 MW_API uint32_t mw_age_end(mw_engine *e);
 
 /* Returns whether the last counted write to `obj` was in an age up to this one,
@@ -779,9 +772,8 @@ MW_API int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age);
 **     mw_owner_forget(e, owner, ...)            and ends the owner
 **
 ** While an owner or a reader is open, the host appends all writes to what is
-** watched or tracked, with their owner or 0.  Owners end in any order.  An
-** owner that takes its writes back leaves each field as if they had not been
-** made. ======================================================= */
+** watched or tracked, with their owner or 0.  Owners end in any order.
+** ======================================================= */
 
 /* The places of the values in an entry: the key, the old and the new value. */
 enum { MW_KEY = 0, MW_OLD, MW_NOW, MW_PARTS };
@@ -827,13 +819,11 @@ MW_API mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner);
 MW_API const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
                                         size_t *n);
 
-/* Makes room for one more entry of the owner, so that the next append needs no
-** memory.  `host` is for `mw_field`.  MW_NOMEM, or the code of the host's
-** callback. */
+/* Makes room for one more entry of the owner: the next append needs no memory.
+** `host` is for `mw_field`.  MW_NOMEM, or the callback's code. */
 MW_API int mw_journal_reserve(mw_engine *e, mw_owner owner, void *host);
 
-/* Returns whether writers have taken turns, so that the journal looks at the
-** field of each write. */
+/* Returns whether writers have taken turns, so that fields are looked at. */
 MW_API int mw_journal_is_mixed(const mw_engine *e);
 
 /* Appends an entry; of a write that nobody owns, `owner` is 0.  In a mixed
@@ -856,8 +846,8 @@ MW_API int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
 ** Returns as `mw_journal_reserve`; unless MW_OK, nothing was restored. */
 MW_API int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host);
 
-/* Ends an owner as if it had never written: the next entries of others in the
-** fields get its old values. */
+/* Ends an owner as if it had never written: others' entries get its old values.
+** */
 MW_API void mw_owner_forget(mw_engine *e, mw_owner owner);
 
 /* Ends an owner, and gives its writes to its parent.  Returns as
@@ -867,8 +857,7 @@ MW_API int mw_owner_commit(mw_engine *e, mw_owner owner, void *host);
 /* Returns whether the entries of an object are to be dropped. */
 typedef int (*mw_dropped)(void *ud, mw_handle obj);
 
-/* Removes the entries of the objects for which `dropped` returns not 0, as if
-** the writes had not been recorded. */
+/* Removes the entries of the objects for which `dropped` returns not 0. */
 MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
 
 /* }====================================================== */
@@ -903,8 +892,7 @@ enum mw_reader_flag {
 ** entry, some 60 bytes, readers miss it.  Returns 0 without memory. */
 MW_API mw_reader mw_reader_open(mw_engine *e, uint32_t capacity, int flags);
 
-/* Closes a reader, and forgets the entries that only this reader has not
-** read. */
+/* Closes a reader, and forgets what only this reader has not read. */
 MW_API void mw_reader_close(mw_engine *e, mw_reader reader);
 
 /* Returns the number of the entry that the reader reads next. */
@@ -920,8 +908,8 @@ MW_API int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq);
 /* Returns the number of the last entry that was delivered. */
 MW_API uint64_t mw_delivery_last(const mw_engine *e);
 
-/* Returns the number of the first entry that is kept: more than that of the
-** last, if none is. */
+/* Returns the number of the first entry that is kept; if none is, of the next.
+** */
 MW_API uint64_t mw_delivery_first(const mw_engine *e);
 
 /* Copies the entry with a number.  MW_STALE: the entry is not kept. */
@@ -1008,15 +996,13 @@ MW_API size_t mw_hierarchy_frames(const mw_engine *e, mw_hierarchy scopes);
 MW_API int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj, uint32_t name);
 
-/* `thread` leaves the frame of `obj` that the thread entered last, and all
-** frames entered since, whose leaving an error may have skipped.  MW_STALE: the
-** thread is not in `obj`. */
+/* `thread` leaves the frame of `obj` that it entered last, and all frames
+** entered since.  MW_STALE: the thread is not in `obj`. */
 MW_API int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj);
 
 /* Returns the frames of `thread`, the outermost first, and in `*n` how many;
-** valid until the next call that enters.  The handles of objects that have died
-** in the meantime are stale. */
+** valid until the next call that enters. */
 MW_API const mw_frame *mw_hierarchy_stack(const mw_engine *e,
                                           mw_hierarchy scopes, mw_handle thread,
                                           uint32_t *n);
@@ -1036,8 +1022,8 @@ MW_API const mw_frame *mw_hierarchy_stack(const mw_engine *e,
 **     mw_trace_write(e, t, MW_CHROME, "thread", sink, ud)
 **
 ** A trace is a ring of events: a full trace loses its oldest events.  One trace
-** runs at a time.  While none runs, a function that adds an event costs a
-** branch. ======================================================= */
+** runs at a time.  While none runs, to add an event costs a branch.
+** ======================================================= */
 
 /* A trace.  Opaque; open until `mw_trace_close` or `mw_engine_close`. */
 typedef struct mw_trace mw_trace;

@@ -7,8 +7,8 @@
 
 return {
   rooms = {
-    { "moonwatch.h", 1200, 1240, "engine/moonwatch.h" },
-    { "base", 1000, 1208, "engine/engine%.", "engine/pool%.",
+    { "moonwatch.h", 1200, 1203, "engine/moonwatch.h" },
+    { "base", 1000, 1169, "engine/engine%.", "engine/pool%.",
       "engine/table%.", "engine/identity%.", "engine/clock%." },
     { "watch", 1150, 1323, "engine/watch%." },
     { "graph", 1300, 2478, "engine/tree%.", "engine/outline%.",
