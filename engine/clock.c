@@ -30,45 +30,30 @@ static mwi_clock *clock_of(const mw_engine *e, mw_clock c) {
   return &e->clock.clocks[c];
 }
 
-static int has_name(const mwi_clock *clock, const char *name, size_t len) {
-  return clock->name != NULL && clock->len == len &&
-         memcmp(clock->name, name, len) == 0;
-}
-
-/* Returns NULL when `name` is NULL or there is no memory. */
-static char *copy_name(mw_engine *e, const char *name, size_t len) {
-  char *copy = (name == NULL) ? NULL : (char *)mwi_new(e, len + 1);
-  if (copy != NULL) memcpy(copy, name, len);
-  return copy;
-}
-
-static int add_clock(mw_engine *e, const char *name, size_t len) {
-  mwi_clocks *part = &e->clock;
-  mwi_clock fresh = {NULL, 0, 0, {NULL, 0}};
-  mwi_clock *clocks;
-  if (part->n == MWI_MAXCLOCK) return MW_FULL;
-  clocks = (mwi_clock *)mwi_grow(e, part->clocks, part->n, &part->size,
-                                 sizeof(mwi_clock));
-  if (clocks == NULL) return MW_NOMEM;
-  part->clocks = clocks;
-  fresh.name = copy_name(e, name, len);
-  fresh.len = len;
-  if (name != NULL && fresh.name == NULL) return MW_NOMEM;
-  clocks[part->n++] = fresh;
-  return MW_OK;
-}
-
 int mw_clock_open(mw_engine *e, const char *name, size_t len, mw_clock *c) {
   mwi_clocks *part = &e->clock;
-  uint32_t i = 0;
+  mwi_clock *list = part->clocks;
+  char *copy = NULL;
+  uint32_t i;
   mwi_check_enter(e);
-  while (i < part->n && !(name != NULL && has_name(clock_of(e, i), name, len)))
-    i++;
-  if (i == part->n) {
-    int code = add_clock(e, name, len);
-    if (code != MW_OK) return code;
+  for (i = 0; i < part->n && name != NULL; i++) {
+    if (list[i].name == NULL || list[i].len != len) continue;
+    if (memcmp(list[i].name, name, len) != 0) continue;
+    *c = i;
+    return MW_OK;
   }
-  *c = i;
+  if (part->n == MWI_MAXCLOCK) return MW_FULL;
+  list =
+      (mwi_clock *)mwi_grow(e, list, part->n, &part->size, sizeof(mwi_clock));
+  if (list == NULL) return MW_NOMEM;
+  part->clocks = list;
+  if (name != NULL && (copy = (char *)mwi_new(e, len + 1)) == NULL)
+    return MW_NOMEM;
+  if (name != NULL) memcpy(copy, name, len);
+  *c = part->n++;
+  memset(&list[*c], 0, sizeof(mwi_clock));
+  list[*c].name = copy;
+  list[*c].len = len;
   return MW_OK;
 }
 

@@ -159,20 +159,6 @@ size_t mwi_identity_bytes(const mw_engine *e) {
   return bytes + mwi_column_bytes(&part->pages, sizeof(mwi_identity_page));
 }
 
-/* Takes `slot`, the first free slot or `top`, out of the free slots. */
-static void take(mwi_identity *part, uint32_t slot, uint32_t next) {
-  if (slot == part->top) {
-    part->top++;
-    if (part->left > 0)
-      part->left++; /* else as many others are not looked at */
-  } else {
-    part->free = next;
-  }
-  part->count++;
-  mwi_assert(mwi_identity_handle(part, slot) == MW_NONE);
-  mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;
-}
-
 static void give_back(mwi_identity *part, uint32_t slot) {
   uint32_t *age = &mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];
   mwi_assert((*age & MWI_TAKEN) && part->count > 0);
@@ -200,16 +186,22 @@ int mw_object_flags(const mw_engine *e, mw_handle h) {
 
 int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   mwi_identity *part = &e->identity;
-  uint32_t hash = hash_address(ptr), slot = locate(part, ptr, hash), next;
+  uint32_t hash = hash_address(ptr), slot = locate(part, ptr, hash);
   mwi_check_enter(e);
   if (slot == 0) {
     slot = mwi_identity_next(part);
     if (slot > MWI_MAXSLOT) return MW_FULL;
     if (!need_page(e, slot)) return MW_NOMEM;
     if (!mwi_table_put(e, shard_for(part, hash), hash, slot)) return MW_NOMEM;
-    next = (uint32_t)(uintptr_t)*address_in(part, slot);
+    if (slot != part->top) {
+      part->free = (uint32_t)(uintptr_t)*address_in(part, slot);
+    } else {
+      part->top++;
+      if (part->left > 0) part->left++; /* else as many others are not seen */
+    }
+    part->count++;
     *address_in(part, slot) = ptr;
-    take(part, slot, next);
+    mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;
   }
   *h = mwi_identity_handle(part, slot);
   return MW_OK;
@@ -271,22 +263,16 @@ void mw_reap_begin(mw_engine *e) { e->identity.left = e->identity.top - 1; }
 
 int mw_reap_due(const mw_engine *e) { return e->identity.left > 0; }
 
-static uint32_t next_look(mwi_identity *part) {
-  uint32_t slot = part->look++;
-  mwi_assert(slot > 0 && slot < part->top);
-  if (part->look >= part->top) part->look = 1;
-  part->left--;
-  return slot;
-}
-
 size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
                     void *ud) {
   mwi_identity *part = &e->identity;
   size_t n = 0;
   mwi_check_enter(e);
   while (part->left > 0 && looks > 0 && n < deaths) {
-    mw_handle h = mwi_identity_handle(part, next_look(part));
+    mw_handle h = mwi_identity_handle(part, part->look++);
     int lives;
+    part->left--;
+    if (part->look >= part->top) part->look = 1;
     if (h == MW_NONE) continue; /* a free slot does not count as a look */
     looks--;
     if (mw_object_flags(e, h) & MW_PINNED) continue;

@@ -65,14 +65,6 @@ static void free_names(mw_engine *e, mw_trace *t) {
   t->place = 0;
 }
 
-static int has_ring(mw_engine *e, mw_trace *t, size_t capacity) {
-  if (capacity > SIZE_MAX / sizeof(mwi_trace_event)) return 0;
-  t->events = (mwi_trace_event *)mwi_resize(e, NULL, 0,
-                                            capacity * sizeof(mwi_trace_event));
-  t->capacity = (t->events == NULL) ? 0 : capacity;
-  return t->events != NULL;
-}
-
 int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
                   mw_trace **trace) {
   mw_trace *t = (mw_trace *)mwi_new(e, sizeof(mw_trace));
@@ -82,10 +74,15 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
   t->base = ++e->trace.opened << BASE_SHIFT;
   t->now = now;
   t->ud = ud;
-  if (!has_ring(e, t, (capacity == 0) ? 1 : capacity)) {
+  if (capacity == 0) capacity = 1;
+  if (capacity <= SIZE_MAX / sizeof(mwi_trace_event))
+    t->events = (mwi_trace_event *)mwi_resize(
+        e, NULL, 0, capacity * sizeof(mwi_trace_event));
+  if (t->events == NULL) {
     mw_trace_close(e, t);
     return MW_NOMEM;
   }
+  t->capacity = capacity;
   *trace = t;
   return MW_OK;
 }
