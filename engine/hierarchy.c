@@ -105,13 +105,6 @@ size_t mwi_hierarchy_bytes(const mw_engine *e) {
 ** Stacks
 ** ======================================================= */
 
-/* Makes the object the owner of the element. */
-static void own(mwi_named *element, mw_handle obj) {
-  if (element->obj == obj) return;
-  memset(element, 0, sizeof(mwi_named));
-  element->obj = obj;
-}
-
 static mwi_stack *find(const mw_engine *e, mw_hierarchy scopes,
                        mw_handle thread) {
   const mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
@@ -142,7 +135,8 @@ mwi_named *mwi_hierarchy_make_room(mw_engine *e, mwi_hierarchy *h,
   if (frames != NULL) stack->frames = frames;
   if (frames == NULL || page == NULL) return NULL;
   page += mw_slot(obj) % MWI_PAGE;
-  own(page, obj);
+  if (page->obj != obj) memset(page, 0, sizeof(mwi_named));
+  page->obj = obj;
   return page;
 }
 

@@ -664,12 +664,6 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
 ** The end of an owner
 ** ======================================================= */
 
-/* Are the owner's entries the latest of a journal that is not mixed? */
-static int is_latest(const mw_engine *e, const mwi_owner *o) {
-  return !e->journal.mixed && o->log == e->journal.top &&
-         range_end(e, o) == log_at(e, o->log)->n;
-}
-
 /* The host gets a copy, for the entries may move meanwhile. */
 static void restore(const mw_engine *e, mw_entry entry, void *host) {
   const mw_host *callbacks = &e->watch.host;
@@ -731,7 +725,7 @@ int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
   mwi_check_enter(e);
   mwi_check_call(e->watch.host.restore != NULL);
   if (range_end(e, o) == o->mark) return MW_OK;
-  code = (e->journal.mixed || is_latest(e, o)) ? MW_OK : mix(e, host);
+  code = (e->journal.mixed || is_in_order(e, owner)) ? MW_OK : mix(e, host);
   if (code == MW_OK && e->journal.mixed) code = bequeath(e, owner, host);
   if (code != MW_OK) return code;
   mwi_restoring_begin(e);

@@ -141,20 +141,6 @@ static int is_name(const mwi_trace_name *name, const char *s, size_t len,
          (len == 0 || memcmp(name->text, s, len) == 0);
 }
 
-/* Makes sure that there is a free place. */
-static int make_room(mw_engine *e, mwi_trace_names *names) {
-  mwi_trace_name *list;
-  if (names->n >= UINT32_MAX / 4) return 0;
-  if (!mwi_table_reserve(e, &names->table, 1)) return 0;
-  if (names->free != 0) return 1;
-  list = (mwi_trace_name *)mwi_grow(e, names->list, names->n, &names->size,
-                                    sizeof(mwi_trace_name));
-  if (list == NULL) return 0;
-  names->list = list;
-  if (names->n == 0) memset(&list[names->n++], 0, sizeof(mwi_trace_name));
-  return 1;
-}
-
 static char *copy(mw_engine *e, const char *s, size_t len) {
   char *text = (char *)mwi_resize(e, NULL, 0, len);
   if (text != NULL) memcpy(text, s, len);
@@ -199,11 +185,19 @@ static void forget_when_due(mw_engine *e, mw_trace *t) {
 static uint32_t add_name(mw_engine *e, mw_trace *t, const char *s, size_t len,
                          uint32_t category) {
   mwi_trace_names *names = &t->names;
-  mwi_trace_name fresh;
+  mwi_trace_name fresh, *list;
   uint32_t i;
   memset(&fresh, 0, sizeof(fresh));
   forget_when_due(e, t);
-  if (!make_room(e, names)) return 0;
+  if (names->n >= UINT32_MAX / 4) return 0;
+  if (!mwi_table_reserve(e, &names->table, 1)) return 0;
+  if (names->free == 0) {
+    list = (mwi_trace_name *)mwi_grow(e, names->list, names->n, &names->size,
+                                      sizeof(mwi_trace_name));
+    if (list == NULL) return 0;
+    names->list = list;
+    if (names->n == 0) memset(&list[names->n++], 0, sizeof(mwi_trace_name));
+  }
   if (len > 0 && (fresh.text = copy(e, s, len)) == NULL) return 0;
   fresh.len = len;
   fresh.category = category;
