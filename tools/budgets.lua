@@ -8,12 +8,12 @@
 return {
   rooms = {
     { "moonwatch.h", 1200, 1203, "engine/moonwatch.h" },
-    { "base", 1000, 1169, "engine/engine%.", "engine/pool%.",
+    { "base", 1000, 1140, "engine/engine%.", "engine/pool%.",
       "engine/table%.", "engine/identity%.", "engine/clock%." },
     { "watch", 1150, 1323, "engine/watch%." },
     { "graph", 1300, 2478, "engine/tree%.", "engine/outline%.",
       "engine/age%." },
-    { "journal, reader", 1500, 1725, "engine/journal%.", "engine/reader%." },
+    { "journal, reader", 1500, 1719, "engine/journal%.", "engine/reader%." },
     { "names, trace, json", 1900, 1900, "engine/hierarchy%.", "engine/trace%.",
       "engine/trace_file%.", "engine/json%." },
     { "check, dump", 800, 1026, "engine/check%.", "engine/dump%." },
