@@ -125,7 +125,7 @@ static void forget_serial(mw_engine *e, uint32_t slot) {
 ** Slots
 ** ======================================================= */
 
-static int need_page(mw_engine *e, uint32_t slot) {
+static int have_page(mw_engine *e, uint32_t slot) {
   return mwi_column_need(e, &e->identity.pages, slot,
                          sizeof(mwi_identity_page)) != NULL;
 }
@@ -136,7 +136,7 @@ int mwi_identity_open(mw_engine *e) {
   if (part->shards == NULL) return MW_NOMEM;
   part->serials = part->shards + MWI_SHARDS;
   part->top = part->look = 1;
-  if (!need_page(e, 0)) return MW_NOMEM;
+  if (!have_page(e, 0)) return MW_NOMEM;
   *address_in(part, 0) = e;
   return mw_clock_open(e, NULL, 0, &part->given);
 }
@@ -191,7 +191,7 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   if (slot == 0) {
     slot = mwi_identity_next(part);
     if (slot > MWI_MAXSLOT) return MW_FULL;
-    if (!need_page(e, slot)) return MW_NOMEM;
+    if (!have_page(e, slot)) return MW_NOMEM;
     if (!mwi_table_put(e, shard_for(part, hash), hash, slot)) return MW_NOMEM;
     if (slot != part->top) {
       part->free = (uint32_t)(uintptr_t)*address_in(part, slot);
