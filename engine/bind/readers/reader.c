@@ -166,12 +166,11 @@ void mwb_push_entry_iterator(lua_State *L, lua_Integer skip) {
   lua_call(L, 3, 1);
 }
 
-/* entry_class(metatable, function): the function returns an iterator of the
-** entries of a look, which has so many, but the first ones, of so many */
-static int entry_class(lua_State *L) {
-  lua_settop(L, 2);
+/* each_entry(function): it returns an iterator of the entries of a look, which
+** has so many, but the first ones, of so many */
+static int each_entry(lua_State *L) {
+  lua_settop(L, 1);
   mwb_keep(L, mwb_state_of(L), MWB_EACH);
-  mwb_keep(L, mwb_state_of(L), MWB_ENTRY);
   return 0;
 }
 
@@ -202,8 +201,9 @@ int mwb_push_entry(lua_State *L, mwb_state *s, int values,
   return 9;
 }
 
-/* look_entry(look, i) -> object, key, old, new, kind, number, place, context,
-** number of the cause; nothing if there is no such entry, or it is no look */
+/* look_entry(look, i[, table, metatable]) -> object, key, old, new, kind, number,
+** place, context, number of the cause, and the table gets the metatable; nothing
+** if there is no such entry, or it is no look */
 static int look_entry(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   const look *its = (const look *)lua_touserdata(L, 1);
@@ -214,6 +214,7 @@ static int look_entry(lua_State *L) {
     return 0;
   entry = &its->entries[i - 1];
   cause = entry->seq + (uint64_t)(int32_t)entry->cause;
+  if (lua_gettop(L) == 4) lua_setmetatable(L, 3);
   lua_settop(L, 1);
   lua_getiuservalue(L, 1, 1);
   lua_rawgeti(L, 2, mwb_page_in(its, entry));
@@ -422,7 +423,7 @@ void mwb_open_readers(lua_State *L) {
                                        {"seek_reader", seek_reader},
                                        {"look", make_look},
                                        {"look_entry", look_entry},
-                                       {"entry_class", entry_class},
+                                       {"each_entry", each_entry},
                                        {"find_entry", find_entry},
                                        {"open_entry", open_entry},
                                        {"caused_by", caused_by},

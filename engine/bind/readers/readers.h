@@ -14,9 +14,8 @@
 enum {
   MWB_READER = MWB_READERS_VALUES, /* metatables: of a reader, */
   MWB_LOOK,                        /* what a reader has looked at, */
-  MWB_ENTRY,                       /* an entry of that, */
   MWB_FEED,                        /* and a feed */
-  MWB_EACH,                        /* a function: see `entry_class` */
+  MWB_EACH,                        /* a function: see `each_entry` */
   MWB_WRITERS,                     /* what last writers hold: see writers.c */
   MWB_READERS_END
 };

@@ -22,14 +22,11 @@ enum { VALUE = 1, CLASSES, COPIES, LIST, OBJECT, CONTENTS, CLASS, COPY };
 /* Is the table at `index` an object of the library?  An entry of a reader is
 ** none here, and gets its fields, as whenever one of them is read. */
 static int is_library_object(lua_State *L, const mwb_state *s, int index) {
-  int is_entry;
   if (!mwb_is_ours(L, s, index)) return 0;
-  lua_getmetatable(L, index);
-  mwb_push(L, s, MWB_ENTRY);
-  is_entry = lua_rawequal(L, -1, -2);
-  if (is_entry) lua_getfield(L, index, "kind");
-  lua_pop(L, 2 + is_entry);
-  return !is_entry;
+  if (luaL_getmetafield(L, index, "is_entry") == LUA_TNIL) return 1;
+  lua_getfield(L, index, "kind");
+  lua_pop(L, 2);
+  return 0;
 }
 
 /* Gives the table on the top an empty copy, and replaces the table by the
