@@ -86,13 +86,12 @@ static int reader_state(lua_State *L) {
   return 3;
 }
 
-/* seek_reader(reader, seq) -> whether the entries from `seq` on are kept */
+/* seek_reader(reader, seq): it forgets the entries before, if `seq` is kept */
 static int seek_reader(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  lua_Integer seq = lua_tointeger(L, 2);
-  int code = mw_reader_seek(s->engine, reader_at(L)->id, (uint64_t)seq);
-  lua_pushboolean(L, code == MW_OK);
-  return 1;
+  uint64_t seq = (uint64_t)lua_tointeger(L, 2);
+  mw_reader_seek(s->engine, reader_at(L)->id, seq);
+  return 0;
 }
 
 /* }====================================================== */
@@ -201,9 +200,9 @@ int mwb_push_entry(lua_State *L, mwb_state *s, int values,
   return 9;
 }
 
-/* look_entry(look, i[, table, metatable]) -> object, key, old, new, kind, number,
-** place, context, number of the cause, and the table gets the metatable; nothing
-** if there is no such entry, or it is no look */
+/* look_entry(look, i[, table, metatable]) -> object, key, old, new, kind,
+** number, place, context, number of the cause, and the table gets the
+** metatable; nothing if there is no such entry, or it is no look */
 static int look_entry(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   const look *its = (const look *)lua_touserdata(L, 1);

@@ -261,8 +261,8 @@ void mwb_remove_keeper(lua_State *L, mwb_state *s) {
 /* }====================================================== */
 
 /* kept_writer(object, key, value now or nil) -> what `look_entry` returns, of
-** the last writer whose entry is forgotten, or nothing.  The library may not know the object that
-** was written: it is the one that is there. */
+** the last writer whose entry is forgotten, or nothing.  The library may not
+** know the object that was written: it is the one that is there. */
 static int kept_writer(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle obj = mwb_handle_of(L, s, 1);

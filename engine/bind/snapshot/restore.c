@@ -390,7 +390,7 @@ static int differs(lua_State *L) {
 }
 
 /* Notes what the object with a number is: one that fields lead to, for states
-** of userdata; a live table that is to change; and one that is to get a mark. */
+** of userdata; a live table that is to change; one that is to get a mark. */
 static void compare(const reader *r, uint64_t number) {
   lua_State *L = r->L;
   const place *its = &r->places[number - 1];
@@ -420,7 +420,8 @@ static void compare(const reader *r, uint64_t number) {
 
 /* }====================================================== */
 
-/* Makes the object with a number, if none stays, and the table that is filled. */
+/* Makes the object with a number, if none stays, and the table that is
+** filled. */
 static void make_object(const reader *r, uint64_t number) {
   lua_State *L = r->L;
   const place *its = &r->places[number - 1];
