@@ -331,7 +331,7 @@ static int is_heard_from(checker *c, uint32_t m, uint32_t end) {
     const mwi_reach *reach = reach_number(member_number(m)->reach);
     const mwi_object *r =
         mwi_object_find(&c->e->watch, root_object(c, member_number(m)->reach));
-    if (reach->root == m) continue;
+    if (reach->root == m || reach->logs) continue;
     if (reach->filtered ? reach_number(reach->top)->heard > 0
                         : r != NULL && r->deep > 0)
       return 1;
@@ -444,7 +444,7 @@ static void verify_members_of(checker *c, const mwi_object *r) {
   verify_heard(c, r->nodes);
 }
 
-/* Below the ground are the silent roots, each with one holder or two. */
+/* Below the ground are the silent roots. */
 static void verify_ground(checker *c) {
   uint32_t ground = c->e->tree.ground, m, n, i;
   if (ground == 0) return;
@@ -456,8 +456,7 @@ static void verify_ground(checker *c) {
   holds(node_number(n)->only == m && node_number(n)->ins == 0);
   for (i = node_number(n)->outs; i != 0; i = edge_number(i)->next_out) {
     const mwi_edge *its = edge_number(i);
-    holds(its->hint.type == MW_TNIL);
-    holds(its->count == (its->age & 1) + (its->age >> 1));
+    holds(its->hint.type == MW_TNIL && its->count == 1);
   }
 }
 

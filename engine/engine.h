@@ -27,7 +27,6 @@
 #include "hierarchy.h"
 #include "identity.h"
 #include "journal.h"
-#include "outline.h"
 #include "reader.h"
 #include "trace.h"
 #include "tree.h"

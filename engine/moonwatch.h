@@ -613,8 +613,8 @@ typedef struct mw_filter {
   uint32_t rule; /* not 0: the host decides, see `mw_tree_ruled` */
   const mw_value *keys;
   uint32_t n_keys;
-  int kept;    /* does the reach stay while no watch waits?  1: until the
-               ** root is untracked; 2: until mw_reach_end */
+  int kept;    /* does the reach stay while no watch waits, until the root is
+               ** untracked? */
   size_t size; /* see mw_host_set */
 } mw_filter;
 

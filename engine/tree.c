@@ -52,6 +52,9 @@
 
 #include <string.h>
 
+/* So many more news than members a reach keeps. */
+#define FEW 1024
+
 /* {======================================================
 ** Nodes, members, edges
 ** ======================================================= */
@@ -153,6 +156,24 @@ static uint32_t below(mw_engine *e, uint32_t i, uint32_t m) {
                             : find_member(e, child->obj, reach_of(e, m)->below);
 }
 
+/* The object has become a member of the reach, or is none any more.  As many as
+** there are members a reader can as well look at. */
+static void log_member(mw_engine *e, uint32_t reach, mw_handle obj, int n) {
+  mwi_reach *its = reach_at(e, reach);
+  mw_handle *news = its->news;
+  if (!its->logs) return;
+  its->n += (uint32_t)n;
+  if (its->missed) return;
+  news = (mw_handle *)mwi_grow(e, its->news, its->n_news, &its->size_news,
+                               sizeof(*news));
+  if (news != NULL) {
+    its->news = news;
+    its->news[its->n_news++] = obj;
+  }
+  its->missed = news == NULL || its->n_news > its->n + FEW;
+  if (its->missed) its->n_news = 0;
+}
+
 static void begin_member(mw_engine *e, uint32_t m, uint32_t n, uint32_t reach) {
   mwi_node *node = node_at(e, n);
   mwi_object *r = mwi_object_find(&e->watch, node->obj);
@@ -163,6 +184,7 @@ static void begin_member(mw_engine *e, uint32_t m, uint32_t n, uint32_t reach) {
   its->reach = reach;
   its->came = mwi_stamp_age(e->stamp);
   node->n++;
+  log_member(e, reach, node->obj, 1);
   if (r == NULL || reach_at(e, reach)->filtered) node->only = m;
   if (r == NULL) return; /* the ground */
   r->needs |= MWI_TREE;
@@ -189,6 +211,7 @@ static void unlist_member(mw_engine *e, uint32_t m) {
   mwi_node *node = node_at(e, its->node);
   mwi_object *r = mwi_object_find(&e->watch, node->obj);
   e->tree.version++;
+  log_member(e, its->reach, node->obj, -1);
   node->n--;
   its->node = 0;
   if (r == NULL) return;
@@ -216,7 +239,7 @@ static void give_node(mw_engine *e, uint32_t n) {
 static int is_heard(const mw_engine *e, uint32_t m) {
   const mwi_reach *reach = reach_of(e, m);
   const mwi_object *r;
-  if (reach->root == m) return 0;
+  if (reach->root == m || reach->logs) return 0;
   if (reach->filtered) return reach_at(e, reach->top)->heard > 0;
   r = mwi_object_find(&e->watch, reach->obj);
   return r != NULL && r->deep > 0;
@@ -283,6 +306,10 @@ static void drop_column(mw_engine *e, mwi_pool *pool, size_t width) {
 
 void mwi_tree_close(mw_engine *e) {
   mwi_tree *part = &e->tree;
+  uint32_t i;
+  for (i = 1; i <= part->reaches.n; i++)
+    mwi_free(e, reach_at(e, i)->news,
+             reach_at(e, i)->size_news * sizeof(mw_handle));
   mwi_table_drop(e, &part->table);
   drop_column(e, &part->nodes, sizeof(mwi_node));
   drop_column(e, &part->members, sizeof(mwi_member));
@@ -292,7 +319,12 @@ void mwi_tree_close(mw_engine *e) {
 
 size_t mwi_tree_bytes(const mw_engine *e) {
   const mwi_tree *part = &e->tree;
-  return mwi_column_bytes(&part->nodes.items, MWI_PAGE * sizeof(mwi_node)) +
+  size_t news = 0;
+  uint32_t i;
+  for (i = 1; i <= part->reaches.n; i++)
+    news += reach_at(e, i)->size_news * sizeof(mw_handle);
+  return news +
+         mwi_column_bytes(&part->nodes.items, MWI_PAGE * sizeof(mwi_node)) +
          mwi_column_bytes(&part->members.items, MWI_PAGE * sizeof(mwi_member)) +
          mwi_column_bytes(&part->edges.items, MWI_PAGE * sizeof(mwi_edge)) +
          mwi_column_bytes(&part->reaches.items, MWI_PAGE * sizeof(mwi_reach)) +
@@ -542,9 +574,22 @@ static void give_reach(mw_engine *e, uint32_t top) {
     mwi_reach *reach = reach_at(e, i);
     next = (reach->below == i) ? 0 : reach->below;
     if (reach->key.type != MW_TNIL) mwi_host_release(e, &reach->key);
+    mwi_free(e, reach->news, reach->size_news * sizeof(*reach->news));
     reach->root = 0;
+    reach->logs = 0;
+    reach->news = NULL;
+    reach->size_news = 0;
     mwi_pool_give(&e->tree.reaches, i, sizeof(mwi_reach));
   }
+}
+
+static uint32_t new_node(mw_engine *e, mw_handle obj) {
+  uint32_t n = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
+  if (n == 0) return 0;
+  memset(node_at(e, n), 0, sizeof(mwi_node));
+  node_at(e, n)->obj = obj;
+  node_at(e, n)->left = mwi_stamp_age(e->stamp);
+  return n;
 }
 
 /* Releases a node that has lost its last member. */
@@ -628,6 +673,11 @@ void mw_tree_resolve(mw_engine *e) {
   if (e->tree.orphans != 0) resolve(e);
 }
 
+void mwi_tree_release(mw_engine *e, mw_handle obj) {
+  uint32_t n = new_node(e, obj);
+  if (n != 0) release_node(e, n);
+}
+
 uint32_t mwi_tree_release_mark(mw_engine *e) {
   mw_tree_resolve(e);
   return e->tree.released;
@@ -678,15 +728,6 @@ typedef struct making {
   uint32_t made;        /* the new members, a list by `chain` */
   uint32_t first, last; /* the queue of nodes with new members */
 } making;
-
-static uint32_t new_node(mw_engine *e, mw_handle obj) {
-  uint32_t n = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
-  if (n == 0) return 0;
-  memset(node_at(e, n), 0, sizeof(mwi_node));
-  node_at(e, n)->obj = obj;
-  node_at(e, n)->left = mwi_stamp_age(e->stamp);
-  return n;
-}
 
 static uint32_t add_member(mw_engine *e, making *w, uint32_t n,
                            uint32_t reach) {
@@ -1111,7 +1152,8 @@ int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r, const mw_value *key) {
 ** filtered, or 0. */
 static uint32_t own_root(const mw_engine *e, mw_handle obj) {
   uint32_t m = first_member(e, obj);
-  while (m != 0 && (!is_root(e, m) || reach_of(e, m)->filtered))
+  while (m != 0 &&
+         (!is_root(e, m) || reach_of(e, m)->filtered || reach_of(e, m)->logs))
     m = member_at(e, m)->next;
   return m;
 }
@@ -1135,6 +1177,7 @@ static uint32_t new_layers(mw_engine *e, const mw_filter *filter) {
     reach->rule = filter->rule;
     reach->filtered = filter->n_keys != 0 || filter->rule != 0;
     reach->kept = (uint32_t)filter->kept & 3;
+    reach->logs = filter->kept == 2;
     reach->order = part->order - i;
     if (filter->n_keys != 0) reach->key = filter->keys[n - 1 - i];
     if (reach->key.type != MW_TNIL) mwi_host_retain(e, &reach->key);
@@ -1288,8 +1331,7 @@ uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach) {
   return (reach != 0 && reach_at(e, reach)->filtered) ? reach : 0;
 }
 
-/* Returns the edge from the ground to a silent root, 0 for none.  It counts its
-** holders. */
+/* Returns the edge from the ground to a silent root, 0 for none. */
 static uint32_t ground_edge(const mw_engine *e, mw_handle obj) {
   uint32_t ground = e->tree.ground;
   if (ground == 0) return 0;
@@ -1297,12 +1339,11 @@ static uint32_t ground_edge(const mw_engine *e, mw_handle obj) {
                    find_node(e, obj, ground));
 }
 
-int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder, mw_reach *reach) {
+int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
   static const mw_value no_key = {MW_TNIL, {0}};
   making w = {0, 0, 0};
   mwi_tree *part = &e->tree;
   uint32_t m, i;
-  mwi_edge *its;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   if (part->ground == 0) part->ground = new_reach(e, MW_NONE, &no_filter);
@@ -1316,31 +1357,46 @@ int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder, mw_reach *reach) {
     if (i != 0 && edge_at(e, i)->count == 0) end_edge(e, i);
     return MW_NOMEM;
   }
-  its = edge_at(e, i);
-  if ((its->age >> holder & 1) == 0) its->count++;
-  its->age |= 1u << holder;
+  edge_at(e, i)->count = 1;
   lead_orphans(e, i);
-  return (node_at(e, its->child)->linked == 0) ? MW_NEW : MW_OK;
+  return (node_at(e, edge_at(e, i)->child)->linked == 0) ? MW_NEW : MW_OK;
 }
 
-int mwi_ground_drop(mw_engine *e, mw_handle obj, int holder) {
+int mw_root_end_silent(mw_engine *e, mw_handle obj) {
   uint32_t i = ground_edge(e, obj);
-  mwi_edge *its;
+  mwi_check_enter(e);
   if (i == 0) return MW_STALE;
-  its = edge_at(e, i);
-  if ((its->age >> holder & 1) == 0) return MW_STALE;
-  its->age &= ~(1u << holder);
-  if (--its->count == 0) end_edge(e, i);
+  end_edge(e, i);
   resolve(e);
   return MW_OK;
 }
 
-int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
-  return mwi_ground_hold(e, obj, 0, reach);
+int mwi_root_begin_logged(mw_engine *e, mw_handle obj, uint32_t rule,
+                          mw_reach *reach) {
+  mw_filter filter = {0, NULL, 0, 2, 0};
+  filter.rule = rule;
+  mwi_check_enter(e);
+  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
+  *reach = new_reach(e, obj, &filter);
+  return (*reach == 0) ? MW_NOMEM : MW_NEW;
 }
 
-int mw_root_end_silent(mw_engine *e, mw_handle obj) {
-  return mwi_ground_drop(e, obj, 0);
+uint32_t mwi_reach_news(const mw_engine *e, mw_reach reach,
+                        const mw_handle **news) {
+  const mwi_reach *its = reach_at(e, reach);
+  *news = its->news;
+  return its->missed ? MWI_MISSED : its->n_news;
+}
+
+void mwi_reach_read(mw_engine *e, mw_reach reach, uint32_t n) {
+  mwi_reach *its = reach_at(e, reach);
+  its->missed = its->missed && n != MWI_MISSED;
+  its->n_news = (n < its->n_news) ? its->n_news - n : 0;
+  memmove(its->news, its->news + n, its->n_news * sizeof(*its->news));
+}
+
+int mwi_reach_has(mw_engine *e, mw_reach reach, mw_handle obj) {
+  return find_member(e, obj, reach) != 0;
 }
 
 int mw_tree_has(const mw_engine *e, mw_handle obj) {
@@ -1442,7 +1498,7 @@ int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
   if (e->tree.orphans != 0) resolve(e);
   for (m = r->nodes; m != 0; m = member_at(e, m)->next) {
     const mwi_object *root = mwi_object_find(&e->watch, reach_of(e, m)->obj);
-    if (root != NULL && root->watched) return 1;
+    if (root != NULL && root->watched && !reach_of(e, m)->logs) return 1;
   }
   return 0;
 }

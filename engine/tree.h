@@ -57,9 +57,14 @@ typedef struct mwi_reach {
   uint32_t filtered : 1; /* is there a path or a rule? */
   uint32_t kept : 2;     /* does the reach stay when nobody hears?  See
                          ** mw_filter */
+  uint32_t logs : 1;     /* does a reader want `news`?  Then nobody hears */
+  uint32_t missed : 1;   /* were some forgotten? */
   mw_handle obj;         /* the root's, MW_NONE: the ground, or ended */
   uint64_t order;        /* ascends with each begin of a reach or layer */
   mw_value key;          /* of the field that leads on; MW_TNIL: any field */
+  mw_handle *news;       /* objects that became members, or ceased to be */
+  uint32_t n_news, size_news;
+  uint32_t n; /* with `logs`: the members */
 } mwi_reach;
 
 /* What fields of an object hold another object. */
@@ -69,8 +74,7 @@ typedef struct mwi_edge {
   uint32_t parent, child;      /* nodes */
   uint32_t count : 31;         /* of the fields */
   uint32_t sure : 1;           /* is the hint surely the key of such a field? */
-  uint32_t age;    /* in which the field of the hint came to hold the child; */
-                   /* from the ground: a bit for each holder */
+  uint32_t age;    /* in which the field of the hint came to hold the child */
   uint32_t others; /* the last one in which another of the fields did, or 0 */
   mw_value hint;   /* a key */
 } mwi_edge;
@@ -134,11 +138,25 @@ MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
 MWI_API void mwi_reach_hear(mw_engine *e, uint32_t reach, int n);
 MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
 
-/* Holds the object as a silent root, and drops it again.  Holder 0 is who
-** tracks the root; holder 1, the feeds, need not know of that. */
-MWI_API int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder,
-                            mw_reach *reach);
-MWI_API int mwi_ground_drop(mw_engine *e, mw_handle obj, int holder);
+/* Begins a reach of the object for a reader, which nobody shares and which ends
+** with `mw_reach_end`; `rule` as in a filter.  Returns MW_NEW or MW_NOMEM. */
+MWI_API int mwi_root_begin_logged(mw_engine *e, mw_handle obj, uint32_t rule,
+                                  mw_reach *reach);
+
+/* Finds the objects that became or ceased to be members of such a reach, some
+** more than once.  Returns their number; or MWI_MISSED when some were forgotten,
+** because they are more than the members.  The second function forgets the
+** first `n` of them, with MWI_MISSED all. */
+#define MWI_MISSED UINT32_MAX
+MWI_API uint32_t mwi_reach_news(const mw_engine *e, mw_reach reach,
+                                const mw_handle **news);
+MWI_API void mwi_reach_read(mw_engine *e, mw_reach reach, uint32_t n);
+
+/* Is the object a member of the reach? */
+MWI_API int mwi_reach_has(mw_engine *e, mw_reach reach, mw_handle obj);
+
+/* `mw_tree_released` may return the object again, if there is memory. */
+MWI_API void mwi_tree_release(mw_engine *e, mw_handle obj);
 
 /* Ends all reaches of a root that are `kept` so. */
 MWI_API void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept);

@@ -101,6 +101,7 @@ struct mwb_journal_state {
   uint64_t orders;  /* the number of transactions and batches that have begun */
   uint32_t origins; /* the number of open origins */
   int takes;        /* is there a function in MWB_TAKEN? */
+  int has_tables;   /* may entries of open transactions hold tables? */
   int restoring;    /* > 0: writes are not appended to the journal */
   uint32_t given;   /* the cause of the write that is being restored, or 0 */
   uint32_t wheres;  /* the number of readers that want places, */
@@ -362,6 +363,9 @@ static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_held *held,
     default:
       entry->type[part] = MW_TOTHER;
       value->i = mwb_hold_value(L, held, table, index);
+      if (type == LUA_TTABLE && held->of != NULL &&
+          held->of != &s->journal->page_holder)
+        s->journal->has_tables = 1;
   }
 }
 

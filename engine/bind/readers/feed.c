@@ -14,33 +14,32 @@
 ** as the look.  The items are what the program gets: the records that changed
 ** something, fields of tables that came below the root, and what has left.
 **
-** A feed with a root has an outline: the objects that the program knows, as of
-** the last look.  What is below the root is what is there as delivered, so the
-** outline is made of delivered entries, and never asks the tree of tree.c.  In
-** a look
-**   1. the fields that were written get their ties in the outline;
-**   2. what has lost all paths from the root is lost;
-**   3. a table that came is linked, field by field, with what it held before
-**      all open transactions;
-**   4. the program is told: the changes of what it knew and knows, all fields
-**      of what it did not know, and what it knew that is lost.
-** What was moved within a look is known still.  A table that was outside, so
-** that it was not intercepted for some time, may have been written unseen: when
-** it comes back, it is known no longer, see `mwb_feeds_doubt`.
+** A feed with a root knows, for each object, whether the program knows it: a
+** column over the slots, as of the last look.  The feed also has a reach in
+** tree.c, which logs what becomes a member and what ceases to be one.  That is
+** the graph of now, and the program is told of what is there as delivered; both
+** are the same while no open transaction has written a table.  So a look
+** compares the logged objects with the column; or else, and where entries or
+** the log were lost, all that is below the root as delivered.  What has come
+** or gone are the *news*, a table that lives as long as the look.  The program
+** is told of the changes of what it knew and knows, of all fields of what it
+** did not know, and of what it knew that has gone.
+**
+** Invariant: what the program knows has a shadow, also after it has left, until
+** the look that says so.  So no write to it is missed, and what was moved or
+** away between two looks is known still.
 **
 ** What the program has put in itself, as the origin from which it wants no
 ** entries, it knows, from that entry on: see `find_own`.
 **
 ** A feed that begins at an earlier number has a predecessor: a feed of the same
 ** root and `descend` that was open all the time.  So what is below the root by
-** fields that were not written since then has been intercepted since then, but
-** for tables that a column of numbers says began to be intercepted later: the
-** first look tells of these anew.
+** fields that were not written since then is what the program knows.  If a
+** table among these has become intercepted later, which a column of numbers
+** says, nobody knows what it held, and there is no such feed.
 **
 ** A policy's functions are called, which may fail; so the reader goes on, and
-** the outline is settled, when all else is done.  A feed that has lost entries,
-** and one that begins at an earlier number, makes the outline anew, from what
-** is there now by fields that were not written since.
+** the news become what is known, when all else is done.
 */
 #include "readers.h"
 
@@ -57,32 +56,46 @@
 
 struct mwb_feed {
   mwb_state *s;
-  mwb_feed *next; /* of the open feeds with a root */
-  mw_reader id;   /* 0: closed */
-  mw_handle root; /* MW_NONE: what is written anywhere */
-  mw_reach reach; /* of the root: which tables are below; 0: none yet */
-  uint64_t since; /* from this number on the root has had such a feed */
-  uint64_t lost;  /* of the reader, when the outline was made */
-  int filters;    /* are there entries that the program does not want? */
-  int busy;       /* is there a look under way? */
-  int ahead;      /* has the last look perhaps read what is told of later? */
-  mwi_outline outline;
+  mwb_feed *next;   /* of the open feeds with a root */
+  mw_reader id;     /* 0: closed */
+  mw_handle root;   /* MW_NONE: what is written anywhere */
+  mw_reach reach;   /* of the root; 0: none yet */
+  uint64_t since;   /* from this number on the root has had such a feed */
+  uint64_t lost;    /* of the reader, when `known` was made */
+  int filters;      /* are there entries that the program does not want? */
+  int busy;         /* is there a look under way? */
+  int ahead;        /* has the last look perhaps read what is told of later? */
+  int moved;        /* was the tree another than what was delivered? */
+  mwi_column known; /* by slot: the object, if the program knows it */
+  mwi_pool news;    /* of a look */
+  mwi_table table;  /* object -> news */
 };
 
-/* The user value of a feed: the origin from which it wants no entries.  A feed
-** keeps no object alive but those of its entries. */
-enum { NOT_FROM = 1 };
+/* An object that is not below the root as it was at the last look. */
+typedef struct news {
+  uint32_t chain; /* the next one, in a walk */
+  uint32_t put;   /* with `own`, the program knows it from this entry on; NONE:
+                  ** it was written unseen since */
+  mw_handle obj;
+  int comes, goes; /* neither: it has been there in between */
+  int told;        /* have its fields been told? */
+  int own;         /* has the program put it in itself? */
+} news;
+
+/* The user values of a feed: the origin from which it wants no entries, and for
+** userdata that were seen below the root a table that has held them, both held
+** weakly.  A feed keeps no object alive but those of its entries. */
+enum { NOT_FROM = 1, LEAVES };
 
 /* A field that was written since the last look. */
 typedef struct record {
   uint32_t first; /* the first entry that the program wants, NONE for none */
   uint32_t last;
-  uint32_t member; /* the object's, 0 for none */
 } record;
 
 /* What is known of an entry: it is not wanted; it is the first one of its
-** field; its object was known before the look. */
-enum { OWN = 1, FIRST = 2, WAS_KNOWN = 4 };
+** field. */
+enum { OWN = 1, FIRST = 2 };
 
 /* What the program gets: of a record, or of `told` from the number `last`. */
 typedef struct item {
@@ -92,7 +105,7 @@ typedef struct item {
 } item;
 
 /* Kinds of items, next to enum mw_kind. */
-enum { ATTACH = MW_KINDS, ATTACH_AGAIN, AGAIN, DETACH };
+enum { ATTACH = MW_KINDS, DETACH };
 
 /* The stack of a look. */
 enum {
@@ -120,7 +133,8 @@ typedef struct looking {
   item *items;
   uint32_t n_items, size_items;
   uint32_t n_told;
-  int ruled; /* may a function refuse what is below? */
+  uint32_t logged; /* by the reach, up to this look */
+  int moved;       /* is the tree another than what is delivered? */
 } looking;
 
 /* {======================================================
@@ -134,12 +148,10 @@ typedef struct looking {
 ** than twice that of the last one, when something else does.  The time that a
 ** dead object has left in the column is early enough for the next object in the
 ** slot.  Without memory, all objects count as late. */
-void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
+void mwb_note_heard(mwb_state *s, mw_handle h) {
   uint64_t *page,
       last = 2 * mw_delivery_last(s->engine) + 1 + (s->watch->storing > 0);
-  mwb_feed *f = s->readers->feeds;
-  if (f == NULL) return;
-  for (; f != NULL; f = f->next) mwi_outline_doubt(s->engine, &f->outline, h);
+  if (s->readers->feeds == NULL) return;
   page = (uint64_t *)mwi_column_need(s->engine, &s->readers->heard, mw_slot(h),
                                      HEARD_PAGE);
   if (page == NULL)
@@ -156,28 +168,8 @@ static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
          (page != NULL && page[mw_slot(h) % MWI_PAGE] > since);
 }
 
-/* The program knows the members that were not written since the number `since`;
-** of those that began to be intercepted later nobody can say. */
-static void doubt_late(mwb_feed *f, uint64_t since) {
-  const mwi_outline *o = &f->outline;
-  uint32_t i, m;
-  for (i = 0; i < o->objects.n_buckets; i++) {
-    if ((m = mwi_table_at(&o->objects, i)) == 0) continue;
-    if (is_late(f->s, mwi_known_at(o, m)->obj, 2 * since + 1))
-      mwi_outline_doubt(f->s->engine, &f->outline, mwi_known_at(o, m)->obj);
-  }
-}
-
 void mwb_free_hearings(mwb_state *s) {
   mwi_column_drop(s->engine, &s->readers->heard, HEARD_PAGE);
-}
-
-size_t mwb_feeds_bytes(const mwb_state *s) {
-  size_t bytes = mwi_column_bytes(&s->readers->heard, HEARD_PAGE);
-  const mwb_feed *f;
-  for (f = s->readers->feeds; f != NULL; f = f->next)
-    bytes += mwi_outline_bytes(&f->outline);
-  return bytes;
 }
 
 /* }====================================================== */
@@ -191,16 +183,20 @@ static int aspect_of(const mw_entry *entry) {
   return mwi_is_of_field(entry->kind) ? (int)MW_UPDATE : entry->kind;
 }
 
-/* Pushes a part of an entry. */
-static void push_part(const looking *w, const mw_entry *entry, int part) {
-  lua_State *L = w->L;
+/* Pushes a part of an entry of a look, whose pages are at `pages`. */
+static void push_from(lua_State *L, int pages, const mwb_look *of,
+                      const mw_entry *entry, int part) {
   if (entry->type[part] == MW_TOTHER) {
-    lua_rawgeti(L, PAGES, mwb_page_in(w->look, entry));
+    lua_rawgeti(L, pages, mwb_page_in(of, entry));
     lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[part].i);
     lua_replace(L, -2);
   } else {
     mwb_unpack(L, 0, entry, part);
   }
+}
+
+static void push_part(const looking *w, const mw_entry *entry, int part) {
+  push_from(w->L, PAGES, w->look, entry, part);
 }
 
 /* Is a part of an entry the same as a part of another? */
@@ -271,7 +267,6 @@ static record *record_of(looking *w, uint32_t i) {
   if (n == 0) {
     n = ++w->n;
     mwi_table_put(w->s->engine, &w->table, hash, n);
-    w->records[n - 1].member = 0;
     w->records[n - 1].first = NONE;
     w->marks[i] |= FIRST;
   }
@@ -305,12 +300,118 @@ static const mw_entry *last_of(const looking *w, const record *r) {
 /* }====================================================== */
 
 /* {======================================================
-** The outline
+** What the program knows, and what is news
 ** ======================================================= */
 
-static mwi_known *member_at(const looking *w, uint32_t m) {
-  return mwi_known_at(&w->f->outline, m);
+#define KNOWN_PAGE (MWI_PAGE * sizeof(mw_handle))
+
+static mw_handle *known_at(const mwb_feed *f, mw_handle h) {
+  mw_handle *page = (mw_handle *)mwi_column_page(&f->known, mw_slot(h));
+  return (page == NULL) ? NULL : &page[mw_slot(h) % MWI_PAGE];
 }
+
+static int knows(const mwb_feed *f, mw_handle h) {
+  const mw_handle *its = known_at(f, h);
+  return its != NULL && *its == h;
+}
+
+int mwb_is_known(const mwb_state *s, mw_handle h) {
+  const mwb_feed *f = s->readers->feeds;
+  while (f != NULL &&
+         !(knows(f, h) && mwi_identity_is_valid(&s->engine->identity, f->root)))
+    f = f->next;
+  return f != NULL;
+}
+
+/* Makes room for what is known of an object. */
+static mw_handle *need_known(const looking *w, mw_handle h) {
+  if (mwi_column_need(w->s->engine, &w->f->known, mw_slot(h), KNOWN_PAGE) ==
+      NULL)
+    mwb_check(w->L, MW_NOMEM);
+  return known_at(w->f, h);
+}
+
+/* Returns the next known object after a slot, and sets that to the object's;
+** MW_NONE at the end. */
+static mw_handle next_known(const mwb_feed *f, uint32_t *slot) {
+  while (++*slot < f->known.n * MWI_PAGE) {
+    const mw_handle *its = known_at(f, *slot);
+    if (its != NULL && *its != MW_NONE) return *its;
+  }
+  return MW_NONE;
+}
+
+/* The program knows nothing any more. */
+static void forget_all(mwb_feed *f) {
+  mw_handle h;
+  uint32_t slot = 0;
+  while ((h = next_known(f, &slot)) != MW_NONE)
+    mwi_tree_release(f->s->engine, h);
+  mwi_column_drop(f->s->engine, &f->known, KNOWN_PAGE);
+  memset(&f->known, 0, sizeof(f->known));
+  f->s->pending = 1;
+}
+
+static news *news_at(const mwb_feed *f, uint32_t i) {
+  return (news *)mwi_pool_at(&f->news, i, sizeof(news));
+}
+
+static uint32_t hash_object(mw_handle h) {
+  return mwi_pair_hash((uint32_t)(h >> 32), mw_slot(h));
+}
+
+/* Returns the news of an object, or 0. */
+static uint32_t find_news(const mwb_feed *f, mw_handle h) {
+  mwi_search at;
+  uint32_t i = mwi_table_first(&f->table, hash_object(h), &at);
+  while (i != 0 && news_at(f, i)->obj != h) i = mwi_table_next(&f->table, &at);
+  return i;
+}
+
+/* The same; makes them if there are none. */
+static news *need_news(const looking *w, mw_handle h) {
+  mwb_feed *f = w->f;
+  mw_engine *e = w->s->engine;
+  uint32_t i = find_news(f, h);
+  if (i != 0) return news_at(f, i);
+  need_known(w, h);
+  if (!mwi_table_reserve(e, &f->table, 1) ||
+      (i = mwi_pool_take(e, &f->news, sizeof(news))) == 0)
+    mwb_check(w->L, MW_NOMEM);
+  memset(news_at(f, i), 0, sizeof(news));
+  news_at(f, i)->obj = h;
+  mwi_table_put(e, &f->table, hash_object(h), i);
+  return news_at(f, i);
+}
+
+static void free_news(mwb_feed *f) {
+  mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
+  memset(&f->news, 0, sizeof(f->news));
+  mwi_table_drop(f->s->engine, &f->table);
+}
+
+/* Ends the news; keeps memory for a few. */
+static void drop_news(mwb_feed *f) {
+  if (f->news.n > MWI_PAGE) free_news(f);
+  f->news.n = f->news.free = 0;
+  mwi_table_empty(&f->table);
+}
+
+size_t mwb_feeds_bytes(const mwb_state *s) {
+  size_t bytes = mwi_column_bytes(&s->readers->heard, HEARD_PAGE);
+  const mwb_feed *f;
+  for (f = s->readers->feeds; f != NULL; f = f->next)
+    bytes += mwi_column_bytes(&f->known, KNOWN_PAGE) +
+             mwi_column_bytes(&f->news.items, MWI_PAGE * sizeof(news)) +
+             mwi_table_bytes(&f->table);
+  return bytes;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Walking
+** ======================================================= */
 
 /* Pushes the fields of the table on the top as delivered, and a first key. */
 static void push_fields(const looking *w) {
@@ -323,166 +424,232 @@ static void push_fields(const looking *w) {
   lua_pushnil(L);
 }
 
+/* Returns the record of the field whose key and value are on the top, of the
+** object at `object`; NULL for none. */
+static const record *written(const looking *w, int object) {
+  lua_State *L = w->L;
+  mw_value key = mwb_key(L, w->s, -2);
+  const record *found = NULL;
+  mwi_search at;
+  mw_entry field;
+  uint32_t n;
+  memset(&field, 0, sizeof(field));
+  field.obj = mwb_handle_of(L, w->s, object);
+  field.kind = MW_UPDATE;
+  field.type[MW_KEY] = (uint8_t)key.type;
+  field.value[MW_KEY] = key.u;
+  if (key.type > MW_TFLOAT) field.type[MW_KEY] = MW_TOTHER;
+  mwb_mark_key(L, w->s, lua_gettop(L) - 1, &field);
+  n = mwi_table_first(&w->table, hash_of(&field), &at);
+  for (; n != 0 && found == NULL; n = mwi_table_next(&w->table, &at)) {
+    const mw_entry *entry = last_of(w, &w->records[n - 1]);
+    if (entry->obj != field.obj || aspect_of(entry) != MW_UPDATE) continue;
+    push_part(w, entry, MW_KEY);
+    if (lua_rawequal(L, -1, -3)) found = &w->records[n - 1];
+    lua_pop(L, 1);
+  }
+  return found;
+}
+
+/* The userdata on the top is in a field of the object at `parent`. */
+static void note_leaf(const looking *w, int parent) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L);
+  mw_handle h = mwb_identify(L, w->s, "feed", top, 1);
+  lua_getiuservalue(L, FEED, LEAVES);
+  lua_pushvalue(L, top);
+  lua_pushinteger(L, (lua_Integer)mwb_handle_of(L, w->s, parent));
+  lua_rawset(L, -3);
+  lua_settop(L, top);
+  if (!knows(w->f, h)) need_news(w, h)->comes = 1;
+}
+
 /* Does the value on the top, which the object at `parent` has under the key
-** below the top, belong to what is below the root?  What a parent holds already
-** does. */
-static int is_below(const looking *w, uint32_t m, int parent) {
-  int enters;
-  if (lua_type(w->L, -1) == LUA_TUSERDATA) return 1;
-  if (w->ruled && lua_istable(w->L, -1)) {
-    mw_handle h = mwb_handle_of(w->L, w->s, -1);
-    if (h != MW_NONE && mwi_outline_holds(&w->f->outline, m, h)) return 1;
-  }
-  enters = mwb_enters(w->L, w->s, w->f->reach, parent);
-  if (!enters && w->ruled && lua_istable(w->L, -1))
-    member_at(w, m)->refuses = 1;
-  return enters;
+** below the top, belong to what is below the root?  What the tree has below the
+** parent does. */
+static int is_below(const looking *w, int parent) {
+  lua_State *L = w->L;
+  int type = lua_type(L, -1);
+  mw_handle h;
+  if (type == LUA_TUSERDATA) note_leaf(w, parent);
+  if (type != LUA_TTABLE) return type == LUA_TUSERDATA;
+  h = mwb_handle_of(L, w->s, -1);
+  return (h != MW_NONE && mwi_tree_holds(w->s->engine, w->f->reach,
+                                         mwb_handle_of(L, w->s, parent), h)) ||
+         mwb_enters(L, w->s, w->f->reach, parent);
 }
 
-/* The value on the top is what the field of a member, whose key is below the
-** top, holds now: ties the value if it is below the root. */
-static void tie(const looking *w, uint32_t m, int parent) {
+/* The places of a walk, from the top on. */
+enum { SET = 1, LIST, OBJECT };
+
+/* Adds the value on the top to the set and the list of a walk. */
+static void visit(lua_State *L, int top) {
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, top + SET) == LUA_TNIL) {
+    lua_pushvalue(L, -2);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, top + SET);
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, top + LIST, (lua_Integer)lua_rawlen(L, top + LIST) + 1);
+  }
+  lua_pop(L, 1);
+}
+
+/* Walks through all that is below the root as delivered; with `before`, only by
+** fields that no record has written.  Pushes a set and a list of the objects. */
+static void walk_below(const looking *w, int before) {
   lua_State *L = w->L;
+  int top = lua_gettop(L);
+  lua_Integer i;
+  lua_newtable(L); /* SET */
+  lua_newtable(L); /* LIST */
+  if (mwb_alive(L, w->s, w->f->root)) visit(L, top);
+  lua_settop(L, top + LIST);
+  for (i = 1; lua_rawgeti(L, top + LIST, i) != LUA_TNIL;
+       i++, lua_settop(L, top + LIST)) {
+    if (!lua_istable(L, top + OBJECT)) continue;
+    for (push_fields(w); mwb_next_field(L, top + OBJECT + 1); lua_pop(L, 1))
+      if ((!before || written(w, top + OBJECT) == NULL) &&
+          is_below(w, top + OBJECT))
+        visit(L, top);
+  }
+  lua_settop(L, top + LIST);
+}
+
+/* The object at `object` has a shadow from now on.  Returns its handle. */
+static mw_handle cover(const looking *w, int object) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L);
+  mw_handle h = mwb_identify(L, w->s, "feed", object, 1);
+  if (lua_istable(L, object) && !mwb_push_shadow(L, object)) {
+    if (mwi_object_need(w->s->engine, h) == NULL) mwb_check(L, MW_NOMEM);
+    mwb_push_class(L, object);
+    mwb_enshadow(L, w->s, h, object, -1);
+  }
+  lua_settop(L, top);
+  return h;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** News
+** ======================================================= */
+
+/* May what was delivered have other tables below a root than there are now? */
+static int is_apart(const mwb_state *s) {
+  if (s->engine->journal.entries == 0) s->journal->has_tables = 0;
+  return s->journal->has_tables;
+}
+
+/* Compares what the program knows with all that is below the root as delivered;
+** with `before`, by fields that no record has written. */
+static void compare_all(const looking *w, int before) {
+  lua_State *L = w->L;
+  const mwb_feed *f = w->f;
+  int top = lua_gettop(L);
+  lua_Integer n;
+  uint32_t slot = 0;
+  mw_handle h;
+  walk_below(w, before);
+  for (n = 1; lua_rawgeti(L, top + LIST, n) != LUA_TNIL;
+       n++, lua_settop(L, top + LIST)) {
+    h = cover(w, top + OBJECT);
+    if (!knows(f, h)) need_news(w, h)->comes = 1;
+  }
+  lua_settop(L, top + LIST);
+  for (; (h = next_known(f, &slot)) != MW_NONE; lua_settop(L, top + LIST))
+    if (!mwb_alive(L, w->s, h) || lua_rawget(L, top + SET) == LUA_TNIL)
+      need_news(w, h)->goes = 1;
+  lua_settop(L, top);
+}
+
+/* What is news is known from now on. */
+static void know(const looking *w) {
+  mwb_feed *f = w->f;
+  uint32_t i;
+  for (i = 1; i <= f->news.n; i++) {
+    const news *its = news_at(f, i);
+    if (its->comes) *known_at(f, its->obj) = its->obj;
+    if (!its->goes) continue;
+    *known_at(f, its->obj) = MW_NONE;
+    mwi_tree_release(w->s->engine, its->obj);
+    w->s->pending = 1;
+  }
+  drop_news(f);
+}
+
+/* The program knows what is below the root by fields that no record has
+** written, and nothing else. */
+static void learn(const looking *w) {
+  forget_all(w->f);
+  compare_all(w, 1);
+  know(w);
+  w->f->lost = mw_reader_lost(w->s->engine, w->f->id);
+}
+
+/* Finds what has come and gone. */
+static void gather_news(looking *w) {
   mw_engine *e = w->s->engine;
-  mwi_outline *o = &w->f->outline;
-  int value = lua_gettop(L), is_leaf = lua_type(L, value) == LUA_TUSERDATA;
-  mw_value key;
-  if (is_below(w, m, parent)) {
-    mw_handle h = mwb_identify(L, w->s, "feed", value, 1);
-    key = mwb_key_to_keep(L, w->s, value - 1);
-    if (mwi_outline_tie(e, o, m, &key, h, is_leaf) == 0) mwb_check(L, MW_NOMEM);
-  } else if (member_at(w, m)->outs != 0) {
-    key = mwb_key(L, w->s, value - 1);
-    mwi_outline_untie(e, o, m, &key);
+  mwb_feed *f = w->f;
+  const mw_handle *list;
+  uint32_t i;
+  int lost = f->lost != mw_reader_lost(e, f->id);
+  mw_tree_resolve(e);
+  w->moved = is_apart(w->s);
+  w->logged = mwi_reach_news(e, f->reach, &list);
+  if (lost) learn(w);
+  lost |= f->moved || w->moved || w->logged == MWI_MISSED;
+  if (lost) compare_all(w, 0);
+  for (i = 0; w->logged != MWI_MISSED && i < w->logged; i++) {
+    news *its;
+    mwi_reach_news(e, f->reach, &list); /* a function has perhaps written */
+    its = need_news(w, list[i]);
+    if (lost) continue;
+    its->comes = mwi_reach_has(e, f->reach, its->obj);
+    its->goes = knows(f, its->obj);
+    if (its->comes && its->goes) its->comes = its->goes = 0;
   }
-  lua_settop(L, value);
 }
 
-/* A field of the member, which is on the top, holds the child no more: other
-** fields may do so that were left out under their keys. */
-static void tie_elsewhere(const looking *w, uint32_t m, mw_handle child) {
-  lua_State *L = w->L;
-  mwi_outline *o = &w->f->outline;
-  int object = lua_gettop(L);
-  for (push_fields(w); mwb_next_field(L, object + 1); lua_pop(L, 1)) {
-    mw_value key;
-    if (mwb_handle_of(L, w->s, -1) != child) continue;
-    key = mwb_key_to_keep(L, w->s, -2);
-    if (mwi_outline_tie(w->s->engine, o, m, &key, child, 0) == 0)
-      mwb_check(L, MW_NOMEM);
-  }
-  lua_settop(L, object);
+/* The look has ended. */
+static void settle(const looking *w) {
+  mwb_feed *f = w->f;
+  mwi_reach_read(w->s->engine, f->reach, w->logged);
+  f->moved = w->moved;
+  know(w);
 }
 
-/* Gives the field of a record its tie. */
-static void tie_record(const looking *w, record *r) {
+/* Does a table below the root hold a userdata that was seen there?  It mostly
+** is the one that has held it. */
+static int is_held(const looking *w, mw_handle h) {
   lua_State *L = w->L;
-  const mwi_outline *o = &w->f->outline;
-  const mw_entry *entry = last_of(w, r);
-  uint32_t m = mwi_outline_find(o, entry->obj);
-  mw_handle former = MW_NONE;
-  r->member = m;
-  if (m == 0 || member_at(w, m)->unseen || aspect_of(entry) != MW_UPDATE)
-    return;
-  if (entry->type[MW_NOW] != MW_TOTHER && member_at(w, m)->outs == 0) return;
-  if (!mwb_alive(L, w->s, entry->obj)) {
-    lua_settop(L, SCRATCH);
-    return;
-  }
-  push_part(w, entry, MW_KEY);
-  push_part(w, entry, MW_NOW);
-  if (member_at(w, m)->refuses) {
-    mw_value key = mwb_key(L, w->s, SCRATCH + 2);
-    former = mwi_outline_child(o, m, &key);
-  }
-  tie(w, m, SCRATCH + 1);
-  lua_settop(L, SCRATCH + 1);
-  if (former != MW_NONE && !mwi_outline_holds(o, m, former))
-    tie_elsewhere(w, m, former);
-  lua_settop(L, SCRATCH);
-}
-
-/* Ties what the fields of a member hold. */
-static void scan(const looking *w, uint32_t m) {
-  lua_State *L = w->L;
-  if (mwb_alive(L, w->s, member_at(w, m)->obj) && lua_istable(L, -1)) {
-    for (push_fields(w); mwb_next_field(L, SCRATCH + 2); lua_pop(L, 1)) {
-      int type = lua_type(L, -1);
-      if (type == LUA_TTABLE || type == LUA_TUSERDATA) tie(w, m, SCRATCH + 1);
+  const mwb_feed *f = w->f;
+  int top = lua_gettop(L), found = 0;
+  mw_handle holder;
+  uint32_t i;
+  mwb_alive(L, w->s, h);
+  lua_getiuservalue(L, FEED, LEAVES);
+  lua_pushvalue(L, top + 1);
+  lua_rawget(L, -2);
+  holder = (mw_handle)lua_tointeger(L, -1);
+  i = find_news(f, holder);
+  if ((i == 0) ? knows(f, holder) : news_at(f, i)->comes) {
+    if (mwb_alive(L, w->s, holder)) {
+      int fields = lua_gettop(L) + 1;
+      for (push_fields(w); !found && mwb_next_field(L, fields); lua_pop(L, 1))
+        found = lua_rawequal(L, -1, top + 1);
     }
   }
-  lua_settop(L, SCRATCH);
-  mwi_outline_seen(&w->f->outline, m);
-}
-
-static void scan_all(const looking *w) {
-  uint32_t m;
-  while ((m = mwi_outline_next(&w->f->outline)) != 0) scan(w, m);
-}
-
-/* Makes the outline of what is there, by fields that no record has written. */
-static void make_outline(const looking *w) {
-  mw_engine *e = w->s->engine;
-  mwi_outline *o = &w->f->outline;
-  uint32_t i;
-  mwi_outline_end(e, o);
-  mwb_check(w->L, mwi_outline_begin(e, o, w->f->root));
-  mwi_outline_look(e, o);
-  scan_all(w);
-  for (i = 0; i < w->n; i++) {
-    const mw_entry *entry = last_of(w, &w->records[i]);
-    uint32_t m = mwi_outline_find(o, entry->obj);
-    mw_value key;
-    if (m == 0 || aspect_of(entry) != MW_UPDATE) continue;
-    push_part(w, entry, MW_KEY);
-    key = mwb_key(w->L, w->s, SCRATCH + 1);
-    mwi_outline_untie(e, o, m, &key);
-    lua_settop(w->L, SCRATCH);
+  lua_settop(L, top + 1);
+  if (!found) {
+    walk_below(w, 0);
+    lua_pushvalue(L, top + 1);
+    found = lua_rawget(L, top + 1 + SET) != LUA_TNIL;
+    need_news(w, h)->goes = !found;
   }
-  mwi_outline_resolve(o);
-  mwi_outline_settle(e, o);
-  w->f->lost = mw_reader_lost(e, w->f->id);
-}
-
-/* Notes which ties the look has written. */
-static void note_written(const looking *w) {
-  lua_State *L = w->L;
-  const mwi_outline *o = &w->f->outline;
-  uint32_t n;
-  for (n = 0; n < w->n; n++) {
-    record *r = &w->records[n];
-    const mw_entry *entry = last_of(w, r);
-    mw_value key;
-    uint32_t i;
-    if (r->member == 0) r->member = mwi_outline_find(o, entry->obj);
-    if (r->member == 0 || aspect_of(entry) != MW_UPDATE ||
-        entry->type[MW_NOW] != MW_TOTHER)
-      continue;
-    push_part(w, entry, MW_KEY);
-    push_part(w, entry, MW_NOW);
-    key = mwb_key(L, w->s, SCRATCH + 1);
-    i = mwi_outline_tie_of(o, r->member, &key,
-                           mwb_handle_of(L, w->s, SCRATCH + 2));
-    lua_settop(L, SCRATCH);
-    if (i == 0) continue;
-    mwi_tie_at(o, i)->look = o->looks;
-    mwi_tie_at(o, i)->at = r->last;
-    mwi_tie_at(o, i)->own = (r->first == NONE) ? o->looks : 0;
-  }
-}
-
-static void update_outline(const looking *w) {
-  mwi_outline *o = &w->f->outline;
-  uint32_t i;
-  if (o->root == 0 || w->f->lost != mw_reader_lost(w->s->engine, w->f->id))
-    make_outline(w);
-  mwi_outline_look(w->s->engine, o);
-  for (i = 0; i < w->n; i++) tie_record(w, &w->records[i]);
-  mwi_outline_ways(o);
-  if (o->unsure) scan_all(w);
-  mwi_outline_resolve(o);
-  scan_all(w);
-  note_written(w);
+  lua_settop(L, top);
+  return found;
 }
 
 /* }====================================================== */
@@ -491,84 +658,82 @@ static void update_outline(const looking *w) {
 ** What the program has put in itself
 ** ======================================================= */
 
-/* Does the program know the member since an entry of its own? */
-static int is_own(const looking *w, uint32_t m) {
-  const mwi_known *its = member_at(w, m);
-  return its->own == w->f->outline.looks && its->put != NONE;
+/* Does the program know of the news since an entry of its own? */
+static int is_own(const mwb_feed *f, uint32_t i) {
+  return news_at(f, i)->own && news_at(f, i)->put != NONE;
 }
 
-/* Does the program know the member otherwise than by being told in this look?
-** All fields of other members are told of, sooner or later. */
-static int is_known(const looking *w, uint32_t m) {
-  const mwi_known *its = member_at(w, m);
-  return !its->lost && its->told != w->f->outline.looks &&
-         (!its->comes || is_own(w, m));
-}
+/* What the program has put in, which was not there: the chain from `first` to
+** `last`, 0 for none.  If some of it was written `unseen` since, the program is
+** to be told of it all the same. */
+typedef struct putting {
+  uint32_t first, last;
+  int unseen;
+} putting;
 
-/* May the member have been written unseen since entry `i`?  A table that an
-** open transaction has taken out may not be tracked. */
-static int is_unseen(const looking *w, uint32_t m, uint32_t i) {
-  mw_handle h = member_at(w, m)->obj;
-  int tracked = !mwb_alive(w->L, w->s, h) || lua_isuserdata(w->L, -1) ||
-                mwb_intercepting_at(w->L, w->s, -1) != MW_NONE;
-  lua_settop(w->L, SCRATCH);
-  return !tracked || member_at(w, m)->stale ||
-         is_late(w->s, h, 2 * w->look->entries[i].seq);
-}
-
-/* Adds a member that the program has put in by entry `i`, for the first time in
-** the look, to the list of such; with the number NONE if the program is to be
-** told of the member all the same.  So it is with what is below. */
-static void add_own(const looking *w, uint32_t m, uint32_t i, uint32_t *list) {
-  mwi_known *its = member_at(w, m);
-  if (!its->comes || its->own == w->f->outline.looks) return;
-  its->own = w->f->outline.looks;
-  its->put = (i == NONE || is_unseen(w, m, i)) ? NONE : i;
-  its->work = *list;
-  *list = m;
+/* Adds the object on the top, in a field of the object at `parent`, which entry
+** `i` has put in, or what holds it. */
+static void add_own(const looking *w, uint32_t i, int parent, putting *its) {
+  const mwb_feed *f = w->f;
+  int is_leaf = lua_type(w->L, -1) == LUA_TUSERDATA;
+  mw_handle h;
+  uint32_t k;
+  if (is_leaf) note_leaf(w, parent);
+  h = mwb_handle_of(w->L, w->s, -1);
+  k = (h == MW_NONE) ? 0 : find_news(f, h);
+  if (k == 0 || news_at(f, k)->own || knows(f, h)) return;
+  news_at(f, k)->own = 1;
+  news_at(f, k)->put = i;
+  news_at(f, k)->chain = 0;
+  if (its->last != 0)
+    news_at(f, its->last)->chain = k;
+  else
+    its->first = k;
+  its->last = k;
+  its->unseen |= i == NONE || is_late(w->s, h, 2 * w->look->entries[i].seq) ||
+                 (!is_leaf && mwb_intercepting_at(w->L, w->s, -1) == MW_NONE);
 }
 
 /* The program knows the object in a part of entry `i`, and what was below the
 ** object, since entry `put`; or not, if `put` is NONE. */
 static void put_in(const looking *w, uint32_t i, int part, uint32_t put) {
-  const mwi_outline *o = &w->f->outline;
-  const mw_entry *entry = &w->look->entries[i];
-  uint32_t m, list = 0, t;
-  if (entry->type[part] != MW_TOTHER) return;
-  push_part(w, entry, part);
-  m = mwi_outline_find(o, mwb_handle_of(w->L, w->s, -1));
-  lua_settop(w->L, SCRATCH);
-  if (m != 0) add_own(w, m, put, &list);
-  while ((m = list) != 0) {
-    list = member_at(w, m)->work;
-    put = member_at(w, m)->put;
-    for (t = member_at(w, m)->outs; t != 0; t = mwi_tie_at(o, t)->next_out) {
-      const mwi_tie *its = mwi_tie_at(o, t);
-      if (its->look != o->looks || its->own == o->looks || its->at < put)
-        add_own(w, its->child, put, &list);
-    }
+  lua_State *L = w->L;
+  putting its = {0, 0, 0};
+  uint32_t k;
+  if (w->look->entries[i].type[part] != MW_TOTHER) return;
+  mwb_alive(L, w->s, w->look->entries[i].obj);
+  push_part(w, &w->look->entries[i], part);
+  add_own(w, put, SCRATCH + 1, &its);
+  lua_settop(L, SCRATCH);
+  for (k = its.first; k != 0; k = news_at(w->f, k)->chain) {
+    if (mwb_alive(L, w->s, news_at(w->f, k)->obj) && lua_istable(L, -1))
+      for (push_fields(w); mwb_next_field(L, SCRATCH + 2); lua_pop(L, 1)) {
+        const record *r = lua_istable(L, -1) ? written(w, SCRATCH + 1) : NULL;
+        if (r == NULL || r->last < put) add_own(w, put, SCRATCH + 1, &its);
+      }
+    lua_settop(L, SCRATCH);
   }
+  for (k = its.first; its.unseen && k != 0; k = news_at(w->f, k)->chain)
+    news_at(w->f, k)->put = NONE;
 }
 
 /* Finds what the program knows by its own entries: what these put into what it
 ** knows, and what was below that; also if others have moved it since, which the
 ** first entry of a field says. */
 static void find_own(const looking *w) {
-  const mwi_outline *o = &w->f->outline;
+  const mwb_feed *f = w->f;
   uint32_t i;
   for (i = 0; i < w->look->n; i++) {
     const mw_entry *entry = &w->look->entries[i];
-    const mwi_known *its;
-    uint32_t m;
+    uint32_t k;
     if (w->marks[i] == 0 || aspect_of(entry) != MW_UPDATE) continue;
-    m = mwi_outline_find(o, entry->obj);
-    if (m == 0) continue;
-    its = member_at(w, m);
-    if ((w->marks[i] & OWN) && (its->known || its->own == o->looks))
-      put_in(w, i, MW_NOW,
-             (is_own(w, m) || (its->known && !its->stale)) ? i : NONE);
-    if ((w->marks[i] & FIRST) && its->own == o->looks)
-      put_in(w, i, MW_OLD, its->put);
+    k = find_news(f, entry->obj);
+    if ((w->marks[i] & OWN) && knows(f, entry->obj))
+      put_in(w, i, MW_NOW, i);
+    else if ((w->marks[i] & OWN) && k != 0 && news_at(f, k)->own)
+      put_in(w, i, MW_NOW, is_own(f, k) ? i : NONE);
+    if ((w->marks[i] & FIRST) && k != 0 && news_at(f, k)->own)
+      put_in(w, i, MW_OLD, news_at(f, k)->put);
   }
 }
 
@@ -608,46 +773,38 @@ static void add_told(looking *w, int object, int kind) {
   lua_rawseti(L, TOLD, ++w->n_told);
 }
 
-/* Returns the member of the value on the top if the program does not know it
-** yet, or not any more; else 0. */
-static uint32_t coming(const looking *w) {
-  const mwi_outline *o = &w->f->outline;
+/* Returns the news of the value on the top, which the object at `parent` holds,
+** if the program is to be told of it; else 0. */
+static uint32_t coming(const looking *w, int parent) {
   int type = lua_type(w->L, -1);
-  const mwi_known *its;
-  uint32_t m;
-  if (o->root == 0 || (type != LUA_TTABLE && type != LUA_TUSERDATA)) return 0;
-  m = mwi_outline_find(o, mwb_handle_of(w->L, w->s, -1));
-  if (m == 0 || m == o->root) return 0;
-  its = member_at(w, m);
-  return (its->comes && !its->lost && !is_own(w, m)) ? m : 0;
+  uint32_t i;
+  if (w->f->root == MW_NONE || (type != LUA_TTABLE && type != LUA_TUSERDATA))
+    return 0;
+  if (type == LUA_TUSERDATA) note_leaf(w, parent);
+  i = find_news(w->f, mwb_handle_of(w->L, w->s, -1));
+  return (i != 0 && news_at(w->f, i)->comes && !is_own(w->f, i)) ? i : 0;
 }
 
-static int is_told(const looking *w, uint32_t m) {
-  return member_at(w, m)->told == w->f->outline.looks;
-}
-
-/* Tells of each field of a member, and of what is below and not known. */
-static void tell(looking *w, uint32_t m) {
+/* Tells of each field of what comes, and of what is below and comes, too. */
+static void tell(looking *w, uint32_t i) {
   lua_State *L = w->L;
-  const mwi_outline *o = &w->f->outline;
   int top = lua_gettop(L);
-  uint32_t last = m, child;
-  member_at(w, m)->told = o->looks;
-  member_at(w, m)->work = 0;
-  for (; m != 0; m = member_at(w, m)->work) {
-    if (mwb_alive(L, w->s, member_at(w, m)->obj) && lua_istable(L, -1)) {
-      for (push_fields(w); mwb_next_field(L, top + 2); lua_pop(L, 1)) {
-        child = coming(w);
-        if (child != 0 && is_told(w, child)) child = 0;
-        add_told(w, top + 1, child == 0 ? (int)MW_INSERT : (int)ATTACH);
-        if (child == 0) continue;
-        member_at(w, child)->told = o->looks;
-        member_at(w, child)->work = 0;
-        member_at(w, last)->work = child;
-        last = child;
-      }
+  uint32_t last = i, child;
+  news_at(w->f, i)->told = 1;
+  news_at(w->f, i)->chain = 0;
+  for (; i != 0; i = news_at(w->f, i)->chain, lua_settop(L, top)) {
+    if (!mwb_alive(L, w->s, news_at(w->f, i)->obj) || !lua_istable(L, -1))
+      continue;
+    for (push_fields(w); mwb_next_field(L, top + 2); lua_pop(L, 1)) {
+      child = coming(w, top + 1);
+      if (child != 0 && news_at(w->f, child)->told) child = 0;
+      add_told(w, top + 1, child == 0 ? (int)MW_INSERT : (int)ATTACH);
+      if (child == 0) continue;
+      news_at(w->f, child)->told = 1;
+      news_at(w->f, child)->chain = 0;
+      news_at(w->f, last)->chain = child;
+      last = child;
     }
-    lua_settop(L, top);
   }
 }
 
@@ -666,90 +823,56 @@ static int kind_of(const looking *w, const record *r) {
   return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
 }
 
-/* Returns the member that a field holds after the record, if the program does
-** not know the member; else 0. */
-static uint32_t coming_with(const looking *w, const record *r) {
-  const mw_entry *last = last_of(w, r);
-  uint32_t m;
-  if (w->f->root == MW_NONE || last->type[MW_NOW] != MW_TOTHER ||
-      aspect_of(last) != MW_UPDATE)
-    return 0;
-  push_part(w, last, MW_NOW);
-  m = coming(w);
-  lua_pop(w->L, 1);
-  return m;
-}
-
 /* Tells of a record.  For a table of which the program is told anew, the
 ** program needs to know all fields that hold the table. */
 static void tell_record(looking *w, const record *r) {
-  uint32_t first = r->first, m = coming_with(w, r);
-  int kind = (first == NONE) ? -1 : kind_of(w, r);
-  int told = m != 0 && is_told(w, m);
-  int attaches = m != 0 && !told;
-  if (told || attaches) {
-    if (first == NONE) first = r->last;
-    if (kind < 0) kind = MW_UPDATE;
+  const mw_entry *last = last_of(w, r);
+  uint32_t first = r->first, i = 0;
+  int kind = (first == NONE) ? -1 : kind_of(w, r), attaches;
+  if (last->type[MW_NOW] == MW_TOTHER && aspect_of(last) == MW_UPDATE &&
+      mwb_alive(w->L, w->s, last->obj)) {
+    push_part(w, last, MW_NOW);
+    i = coming(w, SCRATCH + 1);
   }
+  lua_settop(w->L, SCRATCH);
+  attaches = i != 0 && !news_at(w->f, i)->told;
+  if (i != 0 && first == NONE) first = r->last;
+  if (i != 0 && kind < 0) kind = MW_UPDATE;
   if (kind < 0) return;
   add_item(w, first, r->last, attaches ? ATTACH : kind);
-  if (attaches) tell(w, m);
+  if (attaches) tell(w, i);
 }
 
 /* Is the record about what the program knows, and news to it? */
 static int is_news(const looking *w, const record *r) {
-  const mwi_known *its;
+  mw_handle h = last_of(w, r)->obj;
+  uint32_t i;
+  int is_leaf;
   if (w->f->root == MW_NONE) return 1;
-  if (r->member == 0 || !is_known(w, r->member)) return 0;
-  its = member_at(w, r->member);
-  return !is_own(w, r->member) || r->last > its->put;
+  i = find_news(w->f, h);
+  if (i != 0 && news_at(w->f, i)->comes)
+    return is_own(w->f, i) && r->last > news_at(w->f, i)->put;
+  if (!knows(w->f, h) || (i != 0 && news_at(w->f, i)->goes)) return 0;
+  is_leaf = mwb_alive(w->L, w->s, h) && lua_isuserdata(w->L, -1);
+  lua_pop(w->L, 1);
+  return !is_leaf || is_held(w, h);
 }
 
-/* Tells of the fields, not written, that hold a table which the program does
-** not know any more. */
-static void tell_again(looking *w, uint32_t m) {
+static void tell_all(looking *w) {
   lua_State *L = w->L;
-  const mwi_outline *o = &w->f->outline;
-  uint32_t i = member_at(w, m)->ins, next;
-  for (; i != 0; i = next) {
-    const mwi_tie *t = mwi_tie_at(o, i);
-    int top = lua_gettop(L), told = is_told(w, m), lives;
-    next = t->next_in;
-    if (t->look == o->looks || !is_known(w, t->parent)) continue;
-    lives = mwb_alive(L, w->s, member_at(w, t->parent)->obj);
-    mwb_push_key(L, w->s, &t->key);
-    lives = mwb_alive(L, w->s, member_at(w, m)->obj) && lives;
-    if (lives) add_told(w, top + 1, told ? AGAIN : ATTACH_AGAIN);
-    lua_settop(L, top);
-    if (lives && !told) tell(w, m);
-  }
-}
-
-/* Tells of what the program knew and is below the root no more. */
-static void tell_lost(looking *w) {
-  lua_State *L = w->L;
-  uint32_t m;
-  for (m = w->f->outline.doubt; m != 0; m = member_at(w, m)->doubt) {
-    if (!member_at(w, m)->lost || !member_at(w, m)->known) continue;
-    if (mwb_alive(L, w->s, member_at(w, m)->obj)) {
+  uint32_t i;
+  if (w->f->filters && w->f->root != MW_NONE) find_own(w);
+  for (i = 0; i < w->n; i++)
+    if (is_news(w, &w->records[i])) tell_record(w, &w->records[i]);
+  for (i = 1; i <= w->f->news.n; i++) {
+    if (news_at(w->f, i)->goes && mwb_alive(L, w->s, news_at(w->f, i)->obj) &&
+        lua_istable(L, -1)) {
       lua_pushnil(L);
       lua_pushnil(L);
       add_told(w, SCRATCH + 1, DETACH);
     }
     lua_settop(L, SCRATCH);
   }
-}
-
-static void tell_all(looking *w) {
-  const mwi_outline *o = &w->f->outline;
-  uint32_t i, m;
-  if (w->f->filters && o->root != 0) find_own(w);
-  if (o->root != 0 && member_at(w, o->root)->comes) tell(w, o->root);
-  for (i = 0; i < w->n; i++)
-    if (is_news(w, &w->records[i])) tell_record(w, &w->records[i]);
-  for (m = o->came; m != 0; m = member_at(w, m)->came)
-    if (member_at(w, m)->stale && !member_at(w, m)->lost) tell_again(w, m);
-  tell_lost(w);
 }
 
 /* }====================================================== */
@@ -768,25 +891,13 @@ typedef struct walk {
 /* Upvalues of `next_change`, after state and objects. */
 enum { WALK = 3, WALK_PAGES, WALK_TOLD, WALK_ITEMS, WALK_LOOK };
 
-/* Pushes the entry's part, whose page is in the upvalue. */
-static void push_walked(lua_State *L, const walk *its, const mw_entry *entry,
-                        int part) {
-  if (entry->type[part] == MW_TOTHER) {
-    lua_rawgeti(L, lua_upvalueindex(WALK_PAGES), mwb_page_in(its->look, entry));
-    lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[part].i);
-    lua_replace(L, -2);
-  } else {
-    mwb_unpack(L, 0, entry, part);
-  }
-}
-
 /* With object, key, old and new pushed: pushes the kind, and with an attachment
 ** the mark of the new value, if it has one.  Returns the number of values. */
 static int push_kind(lua_State *L, mwb_state *s, int kind) {
   int64_t mark;
   if (kind == MW_METATABLE || kind == DETACH) {
     lua_pushstring(L, (kind == DETACH) ? "detach" : "class");
-  } else if (kind == ATTACH || kind == ATTACH_AGAIN) {
+  } else if (kind == ATTACH) {
     mark = mw_clock_generation(s->engine, mwb_marks(L, s),
                                mwb_handle_of(L, s, -1));
     lua_pushliteral(L, "attach");
@@ -794,7 +905,7 @@ static int push_kind(lua_State *L, mwb_state *s, int kind) {
     lua_pushstring(L, (mark % 2 == 0) ? "array" : "object");
     return 6;
   } else {
-    mwb_push_kind(L, s, (kind == AGAIN) ? MW_UPDATE : kind);
+    mwb_push_kind(L, s, kind);
   }
   return 5;
 }
@@ -803,12 +914,8 @@ static int push_kind(lua_State *L, mwb_state *s, int kind) {
 static int push_told(lua_State *L, mwb_state *s, const item *its) {
   lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last);
   lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last + 1);
+  lua_pushnil(L);
   lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last + 2);
-  if (its->kind == AGAIN || its->kind == ATTACH_AGAIN)
-    lua_pushvalue(L, -1);
-  else
-    lua_pushnil(L);
-  lua_insert(L, -2);
   return push_kind(L, s, its->kind);
 }
 
@@ -816,6 +923,7 @@ static int push_told(lua_State *L, mwb_state *s, const item *its) {
 static int next_change(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   walk *its = (walk *)lua_touserdata(L, lua_upvalueindex(WALK));
+  const int pages = lua_upvalueindex(WALK_PAGES);
   while (its->at < its->n && s->engine != NULL) {
     const item *the = &its->items[its->at++];
     const mw_entry *last;
@@ -825,9 +933,9 @@ static int next_change(lua_State *L) {
     if (!mwi_identity_is_valid(&s->engine->identity, last->obj) ||
         lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL)
       continue;
-    push_walked(L, its, last, MW_KEY);
-    push_walked(L, its, &its->look->entries[the->first], MW_OLD);
-    push_walked(L, its, last, MW_NOW);
+    push_from(L, pages, its->look, last, MW_KEY);
+    push_from(L, pages, its->look, &its->look->entries[the->first], MW_OLD);
+    push_from(L, pages, its->look, last, MW_NOW);
     return push_kind(L, s, the->kind);
   }
   return 0;
@@ -856,27 +964,21 @@ static void push_changes(const looking *w) {
 ** Looks
 ** ======================================================= */
 
-/* Leaves the entries that the program wants. */
+/* Leaves the entries that the program wants: those of what is below the root,
+** before the look or after it. */
 static void filter(const looking *w) {
-  const mwi_outline *o = &w->f->outline;
+  const mwb_feed *f = w->f;
   mwb_look *look = w->look;
-  uint32_t i, n = 0;
+  uint32_t i, k, n = 0;
   for (i = 0; i < look->n; i++) {
     const mw_entry *entry = &look->entries[i];
-    if (w->f->root != MW_NONE && !(w->marks[i] & WAS_KNOWN)) {
-      uint32_t m = mwi_outline_find(o, entry->obj);
-      if (m == 0 || member_at(w, m)->lost) continue;
+    if (f->root != MW_NONE && !knows(f, entry->obj)) {
+      k = find_news(f, entry->obj);
+      if (k == 0 || !news_at(f, k)->comes) continue;
     }
-    if (!w->f->filters || !is_unwanted(w, entry)) look->entries[n++] = *entry;
+    if (!f->filters || !is_unwanted(w, entry)) look->entries[n++] = *entry;
   }
   look->n = n;
-}
-
-static void note_known(const looking *w) {
-  uint32_t i;
-  for (i = 0; i < w->look->n; i++)
-    if (mwi_outline_find(&w->f->outline, w->look->entries[i].obj) != 0)
-      w->marks[i] |= WAS_KNOWN;
 }
 
 /* Makes what a look at the entries from `first` to `end` needs. */
@@ -890,9 +992,7 @@ static void begin_look(looking *w, lua_State *L, uint64_t first, uint64_t end,
   w->s = w->f->s;
   lua_settop(L, FEED);
   luaL_checkstack(L, 3 * LUA_MINSTACK, "look");
-  w->ruled = mwb_push_question(L, w->s, MWB_DESCEND) ||
-             mwi_reach_filter(w->s->engine, w->f->reach) != 0;
-  lua_settop(L, FEED);
+  drop_news(w->f);
   w->look = mwb_push_look(L, w->s, first, end);
   lua_getiuservalue(L, ENTRIES, 1);
   if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */
@@ -913,11 +1013,8 @@ static void begin_look(looking *w, lua_State *L, uint64_t first, uint64_t end,
 /* Has a look nothing to look at? */
 static int is_idle(const mwb_feed *f) {
   const mw_engine *e = f->s->engine;
-  const mwi_outline *o = &f->outline;
   return mw_reader_next(e, f->id) > mw_delivery_last(e) &&
-         (f->root == MW_NONE ||
-          (o->root != 0 && o->doubt == 0 && o->scan == 0 && o->came == 0 &&
-           f->lost == mw_reader_lost(e, f->id)));
+         (f->root == MW_NONE || f->lost == mw_reader_lost(e, f->id));
 }
 
 /* look(feed, squashed) -> iterator.  If that fails, the next look is at the
@@ -930,17 +1027,14 @@ static int look(lua_State *L) {
   uint64_t first = mw_reader_next(e, f->id), end = mw_delivery_last(e) + 1;
   looking w;
   if (f->root != MW_NONE && !has_root) {
-    mwi_outline_end(e, &f->outline);
+    forget_all(f);
     first = end;
   }
   begin_look(&w, L, first, end, squashed);
   if (is_new && (squashed || has_root)) squash(&w);
-  if (is_new && has_root) {
-    if (!squashed) note_known(&w);
-    update_outline(&w);
-  }
+  if (is_new && has_root) gather_news(&w);
+  if (squashed || has_root) tell_all(&w);
   if (squashed) {
-    tell_all(&w);
     push_changes(&w);
   } else {
     if (has_root || f->filters) filter(&w);
@@ -948,7 +1042,7 @@ static int look(lua_State *L) {
     mwb_push_entry_iterator(L, 0);
   }
   mw_reader_seek(e, f->id, end);
-  if (is_new && has_root) mwi_outline_settle(e, &f->outline);
+  if (is_new && has_root) settle(&w);
   mwb_push(L, f->s, MWB_LATER);
   f->ahead = has_root && lua_istable(L, -1);
   lua_pop(L, 1);
@@ -1020,18 +1114,22 @@ static int feed_seq(lua_State *L) {
 /* feed:pending() -> how many entries the next look is at */
 static int feed_pending(lua_State *L) {
   const mwb_feed *f = check_feed(L, "pending");
-  mw_engine *e = f->s->engine;
-  uint64_t next = mw_reader_next(e, f->id);
-  lua_pushinteger(L, (lua_Integer)(mw_delivery_last(e) + 1 - next));
+  const mw_engine *e = f->s->engine;
+  lua_pushinteger(
+      L, (lua_Integer)(mw_delivery_last(e) + 1 - mw_reader_next(e, f->id)));
   return 1;
 }
 
 /* Returns another open feed of the root and `descend` of a feed, the one that
 ** has had a predecessor for the longest time; or NULL. */
 static const mwb_feed *other_feed(const mwb_feed *f) {
+  const mw_engine *e = f->s->engine;
   const mwb_feed *its, *found = NULL;
+  mw_handle root;
   for (its = f->s->readers->feeds; its != NULL; its = its->next)
-    if (its != f && its->root == f->root && its->reach == f->reach &&
+    if (its != f && its->root == f->root && its->reach != 0 &&
+        mw_reach_rule(e, its->reach, &root) ==
+            mw_reach_rule(e, f->reach, &root) &&
         (found == NULL || its->since < found->since))
       found = its;
   return found;
@@ -1050,9 +1148,9 @@ static int close_feed(lua_State *L) {
   if (f->root == MW_NONE) return 0;
   while (*at != f) at = &(*at)->next;
   *at = f->next;
-  mwi_outline_end(s->engine, &f->outline);
-  if (f->reach != 0 && other_feed(f) == NULL &&
-      mwi_identity_is_valid(&s->engine->identity, f->root))
+  forget_all(f);
+  free_news(f);
+  if (f->reach != 0 && mwi_identity_is_valid(&s->engine->identity, f->root))
     mwb_end_reach(L, s, f->root, f->reach);
   return 0;
 }
@@ -1061,21 +1159,6 @@ static int feed_close(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   mwb_check_self(L, s, "close", MWB_FEED, "feed");
   return close_feed(L);
-}
-
-/* begin(feed, late): makes the outline of a feed with a root; since an earlier
-** number if it is late */
-static int begin(lua_State *L) {
-  mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
-  mw_engine *e = f->s->engine;
-  uint64_t first = mw_reader_next(e, f->id);
-  int late = lua_toboolean(L, 2);
-  looking w;
-  begin_look(&w, L, first, mw_delivery_last(e) + 1, 1);
-  squash(&w);
-  make_outline(&w);
-  if (late) doubt_late(f, first - 1);
-  return 0;
 }
 
 /* include(root, nil, descend, feed): tracks what is below the root */
@@ -1090,10 +1173,16 @@ static int include(lua_State *L) {
 }
 
 /* open_root(feed, root, since or nil, descend or nil) -> whether there was such
-** a feed since the number */
+** a feed since the number; what the program knows is as of that number */
 static int open_root(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
+  mw_engine *e = f->s->engine;
   const mwb_feed *other;
+  uint64_t first = mw_reader_next(e, f->id);
+  uint32_t slot = 0;
+  int late = !lua_isnil(L, 3), ok = 1;
+  mw_handle h;
+  looking w;
   mwb_push_function(L, f->s, include);
   lua_pushvalue(L, 2);
   lua_pushnil(L);
@@ -1101,14 +1190,20 @@ static int open_root(lua_State *L) {
   lua_pushvalue(L, FEED);
   lua_call(L, 4, 0);
   other = other_feed(f);
-  f->since = (other != NULL) ? other->since : mw_delivery_last(f->s->engine);
-  if (!lua_isnil(L, 3) &&
-      (other == NULL || other->since > (uint64_t)lua_tointeger(L, 3))) {
+  f->since = (other != NULL) ? other->since : mw_delivery_last(e);
+  if (late && (other == NULL || other->since >= first)) {
     lua_pushboolean(L, 0);
     return 1;
   }
-  call_alone(L, f, begin, !lua_isnil(L, 3));
-  lua_pushboolean(L, 1);
+  mwb_begin_scan(f->s);
+  begin_look(&w, L, first, mw_delivery_last(e) + 1, 1);
+  squash(&w);
+  learn(&w);
+  mwi_reach_read(e, f->reach, MWI_MISSED);
+  f->moved = late || is_apart(f->s);
+  while (late && ok && (h = next_known(f, &slot)) != MW_NONE)
+    ok = !is_late(f->s, h, 2 * first - 1);
+  lua_pushboolean(L, ok);
   return 1;
 }
 
@@ -1122,7 +1217,7 @@ static int open_feed(lua_State *L) {
   lua_settop(L, 5);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
   mwb_open_delivery(L, s);
-  f = (mwb_feed *)lua_newuserdatauv(L, sizeof(*f), 1);
+  f = (mwb_feed *)lua_newuserdatauv(L, sizeof(*f), LEAVES);
   memset(f, 0, sizeof(*f));
   f->s = s;
   f->filters = !lua_isnil(L, 2);
@@ -1130,6 +1225,8 @@ static int open_feed(lua_State *L) {
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, NOT_FROM);
+  mwb_push_ephemeron(L, s);
+  lua_setiuservalue(L, -2, LEAVES);
   lua_replace(L, FEED);
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);

@@ -91,7 +91,10 @@ void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq);
 
 /* A table is intercepted from now on: what was written to it before was not
 ** recorded. */
-void mwb_feeds_doubt(mwb_state *s, mw_handle h);
+void mwb_note_heard(mwb_state *s, mw_handle h);
+
+/* Does the program know the object by a feed, so that it keeps its shadow? */
+int mwb_is_known(const mwb_state *s, mw_handle h);
 
 /* Returns how many bytes the feeds have allocated. */
 size_t mwb_feeds_bytes(const mwb_state *s);

@@ -602,7 +602,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   lua_setmetatable(L, its.self);
   set_needs(&its, length > 0);
   if (its.is_new) give_back_room(&its, fields);
-  if (its.is_new) mwb_feeds_doubt(s, h);
+  if (its.is_new) mwb_note_heard(s, h);
   lua_settop(L, its.is_new ? top : top - 1);
 }
 

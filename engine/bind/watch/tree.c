@@ -33,6 +33,7 @@
 #include "../base/base.h"
 #include "../box/box.h"
 #include "../journal/journal.h"
+#include "../readers/readers.h"
 #include "../traps/trap.h"
 #include "../traps/traps.h"
 
@@ -356,7 +357,7 @@ static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t mark) {
   while (n-- > 0 && mw_tree_has_orphans(s->engine) &&
          (h = mwi_tree_released_since(s->engine, mark)) != MW_NONE) {
     lua_pushcfunction(L, give_back);
-    if (mwb_alive(L, s, h) && !mwb_intercepts(s, h)) {
+    if (mwb_alive(L, s, h) && !mwb_intercepts(s, h) && !mwb_is_known(s, h)) {
       lua_pushlightuserdata(L, s);
       lua_pcall(L, 2, 0, 0);
     }

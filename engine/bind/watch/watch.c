@@ -14,6 +14,7 @@
 
 #include "../base/base.h"
 #include "../journal/journal.h"
+#include "../readers/readers.h"
 #include "../traps/trap.h"
 #include "../traps/traps.h"
 
@@ -365,7 +366,7 @@ static int unshadow_object(lua_State *L) {
 static void give_back(lua_State *L, mwb_state *s, mw_handle h) {
   int top = lua_gettop(L);
   lua_pushcfunction(L, unshadow_object);
-  if (!mwb_intercepts(s, h) && mwb_alive(L, s, h)) {
+  if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h)) {
     lua_pushlightuserdata(L, s);
     lua_pcall(L, 2, 0, 0);
   }
@@ -392,12 +393,12 @@ static mw_reach begin_reach(lua_State *L, attachment *its,
   mw_engine *e = its->s->engine;
   mw_reach reach = 0;
   int code;
-  if (filter->rule != 0 || filter->n_keys != 0)
+  if (filter->kept == 2)
+    code = mwi_root_begin_logged(e, its->h, filter->rule, &reach);
+  else if (filter->rule != 0 || filter->n_keys != 0)
     code = mw_root_begin_filtered(e, its->h, filter, &reach);
-  else if (filter->kept == 0)
-    code = mw_root_begin(e, its->h, &reach);
   else
-    code = mwi_ground_hold(e, its->h, 1, &reach);
+    code = mw_root_begin(e, its->h, &reach);
   if (code < 0 && filter->kept == 1) mw_object_untrack(e, its->h);
   mwb_check(L, code);
   if (code == MW_NEW) its->reach = reach;
@@ -567,10 +568,7 @@ void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
 
 void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
   uint32_t mark = mwi_tree_release_mark(s->engine);
-  if (mwi_reach_filter(s->engine, reach) != 0)
-    mw_reach_end(s->engine, reach);
-  else
-    mwi_ground_drop(s->engine, root, 1);
+  mw_reach_end(s->engine, reach);
   mwb_let_go_since(L, s, mark);
   give_back(L, s, root);
 }
@@ -593,7 +591,8 @@ static int unwatch(lua_State *L) {
   int stays;
   check_not_ours(L, s, "unwatch");
   h = mwb_intercepting_at(L, s, 1);
-  stays = mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
+  stays = mw_tree_is_below(s->engine, h) ||
+          mw_object_is_tracked(s->engine, h) || mwb_is_known(s, h);
   r = mwb_object_of(s, h);
   lua_settop(L, 1);
   mwb_push_guards(L, s, 1, 0);

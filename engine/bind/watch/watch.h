@@ -52,9 +52,8 @@ void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
 
 /* For a feed: includes what is below the table at 1, with nil at 2, and a
 ** function or nil (the one with which the root is tracked, if it has one) at
-** `descend`.  Sets the reach, the same for the same root and
-** function, also if it raises after that.  The second function ends the reach
-** of a root that lives. */
+** `descend`, in a reach that nobody shares.  Sets the reach also if it raises
+** after that.  The second function ends the reach of a root that lives. */
 void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach);
 void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach);
 
