@@ -325,31 +325,6 @@ static uint64_t order_of(checker *c, uint32_t m) {
   return reach_number(member_number(m)->reach)->order;
 }
 
-/* Is a later member of the object, `m` too, of a reach that is heard? */
-static int is_heard_from(checker *c, uint32_t m, uint32_t end) {
-  for (; m != end; m = member_number(m)->next) {
-    const mwi_reach *reach = reach_number(member_number(m)->reach);
-    const mwi_object *r =
-        mwi_object_find(&c->e->watch, root_object(c, member_number(m)->reach));
-    if (reach->root == m || reach->logs) continue;
-    if (reach->filtered ? reach_number(reach->top)->heard > 0
-                        : r != NULL && r->deep > 0)
-      return 1;
-  }
-  return 0;
-}
-
-/* Between a member and its `heard` are members of silent reaches only. */
-static void verify_heard(checker *c, uint32_t first) {
-  uint32_t m, heard;
-  if (first == 0 || member_number(first)->looked != c->e->tree.woken) return;
-  for (m = first; m != 0; m = member_number(m)->next) {
-    heard = member_number(m)->heard;
-    holds(heard == 0 || order_of(c, heard) > order_of(c, m));
-    holds(!is_heard_from(c, member_number(m)->next, heard));
-  }
-}
-
 /* The number of layers of a reach. */
 static uint32_t layers_of(checker *c, uint32_t layer) {
   uint32_t n = 1, below;
@@ -441,7 +416,6 @@ static void verify_members_of(checker *c, const mwi_object *r) {
   if (common != 0) verify_node(c, common, n);
   holds(has_bit(r, MWI_LINKS) == links);
   holds(r->nodes == 0 || member_number(r->nodes)->prev == prev);
-  verify_heard(c, r->nodes);
 }
 
 /* Below the ground are the silent roots. */

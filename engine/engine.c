@@ -17,7 +17,6 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   e->alloc = alloc;
   e->ud = ud;
   e->bytes = sizeof(mw_engine);
-  e->tree.woken = 1;
   e->reader.first = 1;
   e->stamp = UINT64_C(1) << 32 | 1; /* age 1, generation 0 */
   if (mwi_clock_open(e) == MW_OK && mwi_identity_open(e) == MW_OK) return e;

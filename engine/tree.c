@@ -30,11 +30,6 @@
 ** the next layer.  An object may have a node in each layer.  The layers of a
 ** reach have successive orders.
 **
-** A write passes over the roots that nobody hears: the members of an object
-** that are of heard reaches form a second list, by `heard`.  The list is right
-** from the object's first look after the tree's last `woken` on; a reach that
-** becomes silent leaves the list when the next write meets its member.
-**
 ** Invariants of members: what an edge leads to from a member of a reach is a
 ** member of the reach (of its next layer).  Following `via` from a member leads
 ** to the root's member, or to an *orphan*: a member that has lost its `via`,
@@ -202,7 +197,6 @@ static void begin_member(mw_engine *e, uint32_t m, uint32_t n, uint32_t reach) {
   else if (before != 0)
     member_at(e, r->nodes)->prev = m;
   *(before != 0 ? &member_at(e, before)->next : &r->nodes) = m;
-  member_at(e, r->nodes)->looked = 0;
 }
 
 /* Takes a member from its object and its node. */
@@ -221,10 +215,7 @@ static void unlist_member(mw_engine *e, uint32_t m) {
   else if (r->nodes != m)
     member_at(e, r->nodes)->prev = its->prev;
   *(r->nodes != m ? &member_at(e, its->prev)->next : &r->nodes) = its->next;
-  if (r->nodes == 0)
-    r->needs &= (uint16_t) ~(MWI_TREE);
-  else
-    member_at(e, r->nodes)->looked = 0;
+  if (r->nodes == 0) r->needs &= (uint16_t) ~(MWI_TREE);
 }
 
 static void give_member(mw_engine *e, uint32_t m) {
@@ -245,39 +236,11 @@ static int is_heard(const mw_engine *e, uint32_t m) {
   return r != NULL && r->deep > 0;
 }
 
-/* Returns the next heard member, 0 for none.  Members of reaches that have
-** become silent leave the list. */
-static uint32_t next_heard(mw_engine *e, uint32_t m) {
-  uint32_t next = member_at(e, m)->heard;
-  while (next != 0 && !is_heard(e, next)) next = member_at(e, next)->heard;
-  member_at(e, m)->heard = next;
-  return next;
-}
-
-/* Have the members of the object, which has some, the right `heard`? */
-static int are_looked_at(const mw_engine *e, const mwi_object *r) {
-  return member_at(e, r->nodes)->looked == e->tree.woken;
-}
-
-/* Returns the first heard member of an object that has members. */
-static uint32_t first_heard(mw_engine *e, const mwi_object *r) {
-  uint32_t first = r->nodes, m = first, heard = 0;
-  if (!are_looked_at(e, r)) {
-    do {
-      m = member_at(e, m)->prev;
-      member_at(e, m)->heard = heard;
-      if (is_heard(e, m)) heard = m;
-    } while (m != first);
-    member_at(e, first)->looked = e->tree.woken;
-  }
-  return is_heard(e, first) ? first : next_heard(e, first);
-}
-
-void mwi_tree_wake(mw_engine *e) {
-  uint32_t m;
-  if (++e->tree.woken != 0) return;
-  for (m = 1; m <= e->tree.members.n; m++) member_at(e, m)->looked = 0;
-  e->tree.woken = 1;
+/* Returns the first of `m` and the later members of its object that is heard, 0
+** for none. */
+static uint32_t first_heard(const mw_engine *e, uint32_t m) {
+  while (m != 0 && !is_heard(e, m)) m = member_at(e, m)->next;
+  return m;
 }
 
 /* }====================================================== */
@@ -567,12 +530,18 @@ static void look_for_paths(mw_engine *e) {
   }
 }
 
+/* Returns the layer below a layer, 0 at the end. */
+static uint32_t next_layer(const mw_engine *e, uint32_t layer) {
+  uint32_t below = reach_at(e, layer)->below;
+  return (below == layer) ? 0 : below;
+}
+
 /* Frees a reach with all its layers. */
 static void give_reach(mw_engine *e, uint32_t top) {
   uint32_t i, next;
   for (i = top; i != 0; i = next) {
     mwi_reach *reach = reach_at(e, i);
-    next = (reach->below == i) ? 0 : reach->below;
+    next = next_layer(e, i);
     if (reach->key.type != MW_TNIL) mwi_host_release(e, &reach->key);
     mwi_free(e, reach->news, reach->size_news * sizeof(*reach->news));
     reach->root = 0;
@@ -646,8 +615,7 @@ static void drop_member(mw_engine *e, uint32_t m) {
   unlist_member(e, m);
   its->via = 0;
   its->reach = reach;
-  for (i = reach; i != 0;
-       i = (reach_at(e, i)->below == i) ? 0 : reach_at(e, i)->below) {
+  for (i = reach; i != 0; i = next_layer(e, i)) {
     reach_at(e, i)->root = 0;
     reach_at(e, i)->obj = MW_NONE;
   }
@@ -1143,19 +1111,44 @@ static int hears_of(const mw_engine *e, uint32_t m, const mw_value *key) {
 }
 
 int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r, const mw_value *key) {
-  uint32_t m = first_heard(e, r);
-  while (m != 0 && !hears_of(e, m, key)) m = next_heard(e, m);
+  uint32_t m = first_heard(e, r->nodes);
+  while (m != 0 && !hears_of(e, m, key))
+    m = first_heard(e, member_at(e, m)->next);
   return m == 0;
 }
 
-/* Returns the member with which an object is the root of a reach that is not
-** filtered, or 0. */
-static uint32_t own_root(const mw_engine *e, mw_handle obj) {
+static const mw_filter no_filter = {0, NULL, 0, 0, 0};
+
+/* Has the reach this filter? */
+static int has_filter(const mw_engine *e, uint32_t layer,
+                      const mw_filter *filter) {
+  uint32_t n;
+  const mwi_reach *reach = reach_at(e, layer);
+  if (reach->rule != filter->rule || (int)reach->kept != filter->kept) return 0;
+  if (filter->n_keys == 0) return reach->below == layer;
+  for (n = 0; layer != 0; layer = reach->below, n++) {
+    reach = reach_at(e, layer);
+    if (n == filter->n_keys || reach->below == layer ||
+        reach->key.type != filter->keys[n].type ||
+        !mw_value_equal(&reach->key, &filter->keys[n]))
+      return 0;
+  }
+  return n == filter->n_keys;
+}
+
+/* Returns the member with which an object is the root of a reach with the
+** filter, or 0. */
+static uint32_t find_root(const mw_engine *e, mw_handle obj,
+                          const mw_filter *filter) {
   uint32_t m = first_member(e, obj);
   while (m != 0 &&
-         (!is_root(e, m) || reach_of(e, m)->filtered || reach_of(e, m)->logs))
+         !(is_root(e, m) && has_filter(e, member_at(e, m)->reach, filter)))
     m = member_at(e, m)->next;
   return m;
+}
+
+static uint32_t own_root(const mw_engine *e, mw_handle obj) {
+  return find_root(e, obj, &no_filter);
 }
 
 /* Makes the layers of a reach, the last layer first.  Returns the first layer,
@@ -1177,7 +1170,7 @@ static uint32_t new_layers(mw_engine *e, const mw_filter *filter) {
     reach->rule = filter->rule;
     reach->filtered = filter->n_keys != 0 || filter->rule != 0;
     reach->kept = (uint32_t)filter->kept & 3;
-    reach->logs = filter->kept == 2;
+    reach->logs = filter->kept == MWI_LOGGED;
     reach->order = part->order - i;
     if (filter->n_keys != 0) reach->key = filter->keys[n - 1 - i];
     if (reach->key.type != MW_TNIL) mwi_host_retain(e, &reach->key);
@@ -1206,8 +1199,7 @@ static uint32_t new_reach(mw_engine *e, mw_handle obj,
     give_reach(e, top);
     return 0;
   }
-  for (i = top; i != 0;
-       i = (reach_at(e, i)->below == i) ? 0 : reach_at(e, i)->below) {
+  for (i = top; i != 0; i = next_layer(e, i)) {
     reach_at(e, i)->top = top;
     reach_at(e, i)->root = m;
     reach_at(e, i)->obj = obj;
@@ -1215,102 +1207,63 @@ static uint32_t new_reach(mw_engine *e, mw_handle obj,
   return top;
 }
 
-static const mw_filter no_filter = {0, NULL, 0, 0, 0};
-
 int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
-  uint32_t m;
-  mwi_check_enter(e);
-  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  m = own_root(e, obj);
-  if (m != 0) {
-    *reach = member_at(e, m)->reach;
-    return MW_OK;
-  }
-  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
-  *reach = new_reach(e, obj, &no_filter);
-  return (*reach == 0) ? MW_NOMEM : MW_NEW;
+  return mw_root_begin_filtered(e, obj, &no_filter, reach);
 }
 
-/* Has the reach this filter? */
-static int has_filter(const mw_engine *e, uint32_t layer,
-                      const mw_filter *filter) {
-  uint32_t n = 0;
-  const mwi_reach *reach = reach_at(e, layer);
-  if (reach->rule != filter->rule || (int)reach->kept != filter->kept) return 0;
-  if (filter->n_keys == 0) return reach->below == layer;
-  for (; layer != 0; layer = reach->below) {
-    reach = reach_at(e, layer);
-    if (n == filter->n_keys || reach->below == layer ||
-        reach->key.type != filter->keys[n].type ||
-        !mw_value_equal(&reach->key, &filter->keys[n]))
-      return 0;
-    n++;
-  }
-  return n == filter->n_keys;
+/* Ends a reach with its root, member `m`. */
+static void end_root(mw_engine *e, uint32_t m) {
+  drop_member(e, m);
+  resolve(e);
 }
 
-/* Ends the filtered reaches of a root that nobody hears, but for one, for a
-** program may begin one after another. */
-static void end_silent(mw_engine *e, mw_handle obj, uint32_t except) {
+/* Ends the reaches of a root that are `kept` so; with a reach `except`, only
+** those with a filter that nobody hears, but that one. */
+static void end_roots(mw_engine *e, mw_handle obj, int kept, uint32_t except) {
   uint32_t m = first_member(e, obj);
   while (m != 0) {
     const mwi_reach *reach = reach_of(e, m);
-    if (is_root(e, m) && reach->filtered && !reach->kept && reach->heard == 0 &&
-        reach->top != except) {
-      drop_member(e, m);
-      resolve(e);
-      m = first_member(e, obj);
-    } else {
-      m = member_at(e, m)->next;
-    }
+    int ends = is_root(e, m) && (int)reach->kept == kept;
+    if (except != 0)
+      ends =
+          ends && reach->filtered && reach->heard == 0 && reach->top != except;
+    if (ends) end_root(e, m);
+    m = ends ? first_member(e, obj) : member_at(e, m)->next;
   }
 }
 
+/* Reaches that nobody hears end here, for a program may begin one after
+** another. */
 int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
                            mw_reach *reach) {
   uint32_t m;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  for (m = first_member(e, obj); m != 0; m = member_at(e, m)->next) {
+  m = filter->kept == MWI_LOGGED ? 0 : find_root(e, obj, filter);
+  if (m != 0) {
     *reach = member_at(e, m)->reach;
-    if (is_root(e, m) && reach_of(e, m)->filtered &&
-        has_filter(e, *reach, filter))
-      return MW_OK;
+    return MW_OK;
   }
   if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
   *reach = new_reach(e, obj, filter); /* retains its keys first */
   if (*reach == 0) return MW_NOMEM;
-  end_silent(e, obj, *reach);
+  end_roots(e, obj, 0, *reach);
   return MW_NEW;
 }
 
 int mw_reach_end(mw_engine *e, mw_reach reach) {
   mwi_check_enter(e);
-  drop_member(e, reach_at(e, reach)->root);
-  resolve(e);
+  end_root(e, reach_at(e, reach)->root);
   return MW_OK;
 }
 
 int mw_root_end(mw_engine *e, mw_handle obj) {
   uint32_t m = own_root(e, obj);
-  mwi_check_enter(e);
-  if (m == 0) return MW_STALE;
-  drop_member(e, m);
-  resolve(e);
-  return MW_OK;
+  return (m == 0) ? MW_STALE : mw_reach_end(e, member_at(e, m)->reach);
 }
 
 void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept) {
-  uint32_t m = first_member(e, obj);
-  while (m != 0) {
-    if (is_root(e, m) && (int)reach_of(e, m)->kept == kept) {
-      drop_member(e, m);
-      resolve(e);
-      m = first_member(e, obj);
-    } else {
-      m = member_at(e, m)->next;
-    }
-  }
+  end_roots(e, obj, kept, 0);
 }
 
 uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept) {
@@ -1324,7 +1277,6 @@ uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept) {
 void mwi_reach_hear(mw_engine *e, uint32_t reach, int n) {
   mwi_reach *its = reach_at(e, reach);
   its->heard += (uint32_t)n;
-  if (n > 0 && its->heard == 1) mwi_tree_wake(e);
 }
 
 uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach) {
@@ -1369,16 +1321,6 @@ int mw_root_end_silent(mw_engine *e, mw_handle obj) {
   end_edge(e, i);
   resolve(e);
   return MW_OK;
-}
-
-int mwi_root_begin_logged(mw_engine *e, mw_handle obj, uint32_t rule,
-                          mw_reach *reach) {
-  mw_filter filter = {0, NULL, 0, 2, 0};
-  filter.rule = rule;
-  mwi_check_enter(e);
-  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
-  *reach = new_reach(e, obj, &filter);
-  return (*reach == 0) ? MW_NOMEM : MW_NEW;
 }
 
 uint32_t mwi_reach_news(const mw_engine *e, mw_reach reach,
@@ -1457,7 +1399,8 @@ static uint32_t resolved_member(mw_engine *e, mw_handle obj, uint32_t reach) {
 /* Continues a climb with member `m` of the object, or a later one. */
 static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
                               const mw_value *key, mwi_climb *climb) {
-  for (; m != 0; m = next_heard(e, m)) {
+  for (m = first_heard(e, m); m != 0;
+       m = first_heard(e, member_at(e, m)->next)) {
     const mwi_reach *reach = reach_of(e, m);
     if (reach->order > climb->newest) break;
     if (reach->top == climb->top || !hears_of(e, m, key)) continue;
@@ -1479,17 +1422,16 @@ mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r, const mw_value *key,
                            mwi_climb *climb) {
   climb->top = 0;
   climb->newest = e->tree.order;
-  if (r->nodes == 0) return NULL;
-  return climb_from(e, r, first_heard(e, r), key, climb);
+  return climb_from(e, r, r->nodes, key, climb);
 }
 
 mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, const mw_value *key,
                           mwi_climb *climb) {
-  uint32_t m;
-  if (climb->version == e->tree.version && are_looked_at(e, r))
-    return climb_from(e, r, next_heard(e, climb->member), key, climb);
-  m = (r->nodes == 0) ? 0 : first_heard(e, r);
-  while (m != 0 && reach_of(e, m)->order <= climb->order) m = next_heard(e, m);
+  uint32_t m = r->nodes;
+  if (climb->version == e->tree.version)
+    return climb_from(e, r, member_at(e, climb->member)->next, key, climb);
+  while (m != 0 && reach_of(e, m)->order <= climb->order)
+    m = member_at(e, m)->next;
   return climb_from(e, r, m, key, climb);
 }
 

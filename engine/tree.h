@@ -37,10 +37,6 @@ typedef struct mwi_member {
   uint32_t chain;      /* the next orphan, or new member */
   uint32_t queued : 1; /* is the member in the chain of orphans? */
   uint32_t seen : 31;  /* the last search that found no path to this member */
-  uint32_t heard;      /* a later member of this object; those between are of
-                       ** silent reaches */
-  uint32_t looked;     /* in the first one: the tree's `woken` when the
-                       ** object's members got their `heard` */
   uint32_t came;       /* the age in which the member was made */
 } mwi_member;
 
@@ -83,7 +79,6 @@ typedef struct mwi_tree {
   mwi_pool nodes, members, edges, reaches;
   mwi_table table;    /* (parent, child) -> edge */
   uint64_t order;     /* of the newest reach */
-  uint32_t woken;     /* increases when a silent reach is heard; never 0 */
   uint32_t ground;    /* the reach of all silent roots, or 0 */
   uint32_t scans;     /* the number of the last scan that has ended */
   uint32_t orphans;   /* members that lost their path, not yet resolved */
@@ -138,10 +133,9 @@ MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
 MWI_API void mwi_reach_hear(mw_engine *e, uint32_t reach, int n);
 MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
 
-/* Begins a reach of the object for a reader, which nobody shares and which ends
-** with `mw_reach_end`; `rule` as in a filter.  Returns MW_NEW or MW_NOMEM. */
-MWI_API int mwi_root_begin_logged(mw_engine *e, mw_handle obj, uint32_t rule,
-                                  mw_reach *reach);
+/* The value of `kept` in the filter of a reach that logs its members for a
+** reader: nobody else shares it, and it ends with `mw_reach_end`. */
+#define MWI_LOGGED 2
 
 /* Finds the objects that became or ceased to be members of such a reach, some
 ** more than once.  Returns their number; or MWI_MISSED when some were forgotten,
@@ -216,9 +210,6 @@ MWI_API void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
 /* Finds the root's own field on the shortest path from the root to the
 ** object. */
 MWI_API void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key);
-
-/* A silent root is heard from now on. */
-MWI_API void mwi_tree_wake(mw_engine *e);
 
 /* What is released from now on is released since the mark. */
 MWI_API uint32_t mwi_tree_release_mark(mw_engine *e);

@@ -200,11 +200,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
   if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
-  if (w->reach == 0) {
-    add_to(&r->deep, n, r, 0);
-    if (r->deep == 1 && n > 0 && r->nodes != 0) /* the first of a root? */
-      mwi_tree_wake(e);
-  }
+  if (w->reach == 0) add_to(&r->deep, n, r, 0);
   e->watch.deep += (uint32_t)n;
   if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
 }

@@ -392,13 +392,7 @@ static mw_reach begin_reach(lua_State *L, attachment *its,
                             const mw_filter *filter) {
   mw_engine *e = its->s->engine;
   mw_reach reach = 0;
-  int code;
-  if (filter->kept == 2)
-    code = mwi_root_begin_logged(e, its->h, filter->rule, &reach);
-  else if (filter->rule != 0 || filter->n_keys != 0)
-    code = mw_root_begin_filtered(e, its->h, filter, &reach);
-  else
-    code = mw_root_begin(e, its->h, &reach);
+  int code = mw_root_begin_filtered(e, its->h, filter, &reach);
   if (code < 0 && filter->kept == 1) mw_object_untrack(e, its->h);
   mwb_check(L, code);
   if (code == MW_NEW) its->reach = reach;
@@ -558,7 +552,7 @@ static int track(lua_State *L) {
 
 void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
   attachment its = begin_object(L, s, "feed");
-  mw_filter filter = {0, NULL, 0, 2, 0};
+  mw_filter filter = {0, NULL, 0, MWI_LOGGED, 0};
   filter.rule = lua_isnil(L, descend) ? mwi_root_rule(s->engine, its.h, 1)
                                       : mwb_add_rule(L, s, 1, descend);
   *reach = begin_reach(L, &its, &filter);
