@@ -145,9 +145,14 @@ function Specialisation:matches(example)
   self = state_of(self, "matches")
   local guard = self.guard
   if not guard then
-    self.chunk = self.chunk or assert(load(guard_source(self.list,
-      self.objects ~= nil), "=(specialisation)"))
-    guard = self.chunk(self.shape, opener(self)) -- for this example's objects
+    local chunk, message = self.chunk
+    if not chunk then
+      chunk, message = load(guard_source(self.list, self.objects ~= nil),
+        "=(specialisation)")
+      if not chunk then error(message, 0) end -- memory has run out
+      self.chunk = chunk
+    end
+    guard = chunk(self.shape, opener(self)) -- for this example's objects
     if not self.objects then self.guard = guard end
   end
   return guard(example)
