@@ -146,21 +146,23 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
   p->values = PLACE;
 }
 
-/* Has the state of the entry's userdata been written by a mutator and by
-** assignments, up to this entry?  What its fields hold is not known then, and
-** taken for right. */
-static int is_mixed(lua_State *L, const mw_entry *entry) {
-  lua_Integer sorts = (entry->kind == MW_CALL) ? 1 : 2;
+/* What is known of the state of a userdata, which may be written by a mutator
+** and by assignments.  What its fields hold is not known once both have; it is
+** taken for right, unless a field before differs. */
+enum { CALLED = 1, ASSIGNED = 2, DIFFERS = 4 };
+
+static lua_Integer note_userdata(lua_State *L, mw_handle obj, int more) {
+  lua_Integer known;
   if (lua_isnil(L, SORTS)) {
     lua_newtable(L);
     lua_replace(L, SORTS);
   }
-  lua_rawgeti(L, SORTS, (lua_Integer)entry->obj);
-  sorts |= lua_tointeger(L, -1);
-  lua_pushinteger(L, sorts);
-  lua_rawseti(L, SORTS, (lua_Integer)entry->obj);
+  lua_rawgeti(L, SORTS, (lua_Integer)obj);
+  known = lua_tointeger(L, -1) | more;
+  lua_pushinteger(L, known);
+  lua_rawseti(L, SORTS, (lua_Integer)obj);
   lua_pop(L, 1);
-  return sorts == 3;
+  return known;
 }
 
 /* Pushes what the field of an entry is expected to hold before the entry is
@@ -211,12 +213,17 @@ static int changed(lua_State *L) {
     last = entry.obj;
     if (!lives) continue;
     lua_settop(L, CONTENTS);
-    if (lua_isuserdata(L, ITS_OBJECT) && is_mixed(L, &entry)) continue;
+    if (lua_isuserdata(L, ITS_OBJECT) &&
+        note_userdata(L, entry.obj,
+                      entry.kind == MW_CALL ? CALLED : ASSIGNED) ==
+            (CALLED | ASSIGNED))
+      continue;
     push_expected(L, s, &f, &p, &entry, number, MW_OLD + MW_NOW - part);
     mwb_unpack(L, p.values, &entry, part);
     if (mwb_is_same(L, -1, -2)) continue;
     lua_pop(L, 1);
     note_difference(L, FOUND, number);
+    if (lua_isuserdata(L, ITS_OBJECT)) note_userdata(L, entry.obj, DIFFERS);
   }
   lua_settop(L, VALUES);
   return lua_isnil(L, FOUND) ? 0 : 2;
