@@ -548,23 +548,32 @@ static uint32_t make_watches(mw_engine *e, mwi_object *r,
   return first;
 }
 
+/* Makes the watches of a begin.  Returns a code; sets the record of the object,
+** and the first watch. */
+static int begin_watches(mw_engine *e, mw_handle obj,
+                         const mw_watch_options *options, mwi_object **r,
+                         uint32_t *first) {
+  mwi_object *guard;
+  int code = need_record(e, obj, r);
+  mwi_check_enter(e);
+  if (code == MW_OK && (options->flags & MWI_OBJECT))
+    code = need_record(e, options->guard, &guard);
+  if (code != MW_OK) return code;
+  prune(e, *r);
+  e->watch.seq++; /* a failed watch uses a number too: it may stay in a list */
+  *first = make_watches(e, *r, options);
+  return (*first == 0) ? MW_NOMEM : MW_OK;
+}
+
 int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
                    mw_watch_id *id) {
-  mwi_object *r, *guard;
+  mwi_object *r;
   uint32_t i;
-  int code = MW_OK;
-  mwi_check_enter(e);
+  int code;
   mwi_check_call((options->flags & ~WATCH_FLAGS) == 0);
   mwi_check_call(options->n_keys == 0 || options->keys != NULL);
-  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  if (options->flags & MWI_OBJECT)
-    code = need_record(e, options->guard, &guard);
-  if (code == MW_OK) code = need_record(e, obj, &r);
+  code = begin_watches(e, obj, options, &r, &i);
   if (code != MW_OK) return code;
-  prune(e, r);
-  e->watch.seq++; /* a failed watch uses a number too: it may stay in a list */
-  i = make_watches(e, r, options);
-  if (i == 0) return MW_NOMEM;
   if (!r->was_watched) r->count = 0; /* drop writes counted while tracked */
   r->watched = r->was_watched = 1;
   *id = id_of(e, i);
@@ -573,22 +582,16 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
 
 int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   mw_watch_options options;
-  mwi_object *follower, *r;
+  mwi_object *r;
   uint32_t i;
   int code;
-  mwi_check_enter(e);
-  if (!mwi_identity_is_valid(&e->identity, other)) return MW_STALE;
-  code = need_record(e, guard, &follower);
-  if (code == MW_OK) code = need_record(e, other, &r);
-  if (code != MW_OK) return code;
   memset(&options, 0, sizeof(options));
   options.flags = MW_FLAG | MW_WEAK;
   options.guard = guard;
-  e->watch.seq++;
-  i = make_watch(e, r, &options, NULL);
-  if (i == 0) return MW_NOMEM;
+  code = begin_watches(e, other, &options, &r, &i);
+  if (code != MW_OK) return code;
   watch_at(e, i)->flags |= MWI_FOLLOWS;
-  if (r->invalid) invalidate(e, follower, NULL);
+  if (r->invalid) invalidate(e, record_of(e, guard), NULL);
   return MW_OK;
 }
 

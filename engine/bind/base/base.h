@@ -393,8 +393,8 @@ int mwb_is_weak_class(lua_State *L, int index);
 enum {
   MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch include child? */
   MWB_IGNORED,     /* (object, class or nil) -> a set of keys, or nil */
-  MWB_WATCHED,     /* (object) -> has the object's class mutators? */
-  MWB_UNWATCHED,   /* (object): the object's last watch has ended */
+  MWB_WATCHED,     /* (object): the object is watched now; */
+  MWB_UNWATCHED,   /* (object): its last watch has ended */
   MWB_DESERTED,    /* (): watched objects may have died */
   MWB_SNAPSHOT,    /* (userdata) -> its state */
   MWB_RESTORED     /* (userdata, state): gives the userdata the state */

@@ -55,7 +55,6 @@ enum {
   MWB_OBJECTS = MWB_BASE_VALUES, /* slot -> object, weakly held */
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */
   MWB_EPHEMERON, /* the metatable of tables with weak keys */
-  MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
   MWB_CALLED,    /* the function that calls another one in C: `mwb_call` */
   MWB_SHARED

@@ -19,7 +19,6 @@ static int set_questions(lua_State *L) {
   mwb_need(s, MWB_IGNORES, lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION);
   lua_settop(L, 1);
   mwb_keep(L, s, MWB_QUESTIONS);
-  mwb_new_ephemeron(L, MWB_CLASSES);
   return 0;
 }
 

@@ -329,8 +329,6 @@ void mwb_drop_guard(lua_State *L, int holder, mwi_object *r,
                     lua_Integer place) {
   lua_pushinteger(L, r->guards);
   lua_rawseti(L, holder, place);
-  lua_pushnil(L);
-  lua_rawseti(L, holder, -place); /* what its watch asks */
   r->guards = (uint32_t)place;
 }
 
@@ -612,9 +610,9 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   class_ = lua_absindex(L, class_);
   if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
-    if (r != NULL && r->watched) mwb_class_unwatched(L, s, object);
+    if (r != NULL && r->watched) mwb_tell_class(L, s, object, MWB_UNWATCHED);
     mwb_enshadow(L, s, mwb_handle_of(L, s, object), object, class_);
-    if (r != NULL && r->watched) mwb_class_watched(L, s, object);
+    if (r != NULL && r->watched) mwb_tell_class(L, s, object, MWB_WATCHED);
   } else {
     lua_pushvalue(L, class_);
     lua_setmetatable(L, object);

@@ -14,9 +14,8 @@
 **
 ** A field that is written has a row, whether a watch waits or not: a watch that
 ** begins within the batch is told the value from before the batch.  Rows, which
-** count from 1, are found by a table.  Until the end of the batch a row has the
-** hash of its field in the place of the key.  The registry has the values, so
-** they are there also when the collector has found the batch lost.
+** count from 1, are found by a table.  The registry has the values, so they are
+** there also when the collector has found the batch lost.
 */
 #include "../base/base.h"
 
@@ -83,20 +82,24 @@ static void push_values(lua_State *L, const mwb_batch *b) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, b->values);
 }
 
-/* Returns a hash of the written field, which does not change when the engine
-** comes to know the key. */
-static uint32_t hash_of(const mwb_write *w) {
+/* The key as rows have it until the end of the batch.  It does not change when
+** the engine comes to know the key; several may have the same if it is
+** MW_TOTHER. */
+static mw_value key_of(const mwb_write *w) {
   mw_value key = w->change.key;
-  int type = lua_type(w->L, KEY);
-  if (type != LUA_TNUMBER && type != LUA_TBOOLEAN) {
-    key.type = MW_TOTHER;
-    key.u.i = mwb_hash_key(w->L, w->s, KEY);
-  }
-  return mwi_key_hash(mw_slot(w->obj), &key);
+  size_t len = 0;
+  if (key.type == MW_TSTRING) lua_tolstring(w->L, KEY, &len);
+  if (key.type < MW_TSTRING || (len > 0 && len <= w->s->short_string))
+    return key;
+  key.type = MW_TOTHER;
+  key.u.i = mwb_hash_key(w->L, w->s, KEY);
+  return key;
 }
 
 static void enter_row(const mwb_state *s, mwb_batch *b, uint32_t n) {
-  mwi_table_put(s->engine, &b->table, (uint32_t)b->rows[n - 1].key.u.i, n);
+  const mw_batch_row *row = &b->rows[n - 1];
+  mwi_table_put(s->engine, &b->table,
+                mwi_key_hash(mw_slot(row->obj), &row->key), n);
 }
 
 /* Makes room for one more row. */
@@ -123,26 +126,27 @@ static void need_row(lua_State *L, const mwb_state *s, mwb_batch *b) {
 
 /* The row of the written field, or 0. */
 static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
-                         uint32_t hash) {
+                         const mw_value *key) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), found = 0;
   mwi_search at;
-  uint32_t n = mwi_table_first(&b->table, hash, &at);
-  if (n == 0) return 0;
-  push_values(L, b);
+  uint32_t n =
+      mwi_table_first(&b->table, mwi_key_hash(mw_slot(w->obj), key), &at);
+  int found = 0;
   for (; n != 0; n = mwi_table_next(&b->table, &at)) {
-    if (b->rows[n - 1].obj != w->obj) continue;
-    lua_rawgeti(L, top + 1, place_of(n) + 1);
+    const mw_batch_row *row = &b->rows[n - 1];
+    if (row->obj != w->obj || !mw_value_equal(&row->key, key)) continue;
+    if (key->type != MW_TOTHER) break;
+    push_values(L, b);
+    lua_rawgeti(L, -1, place_of(n) + 1);
     found = lua_rawequal(L, -1, KEY);
-    lua_pop(L, 1);
+    lua_pop(L, 2);
     if (found) break;
   }
-  lua_settop(L, top);
   return n;
 }
 
 /* Gives the written field a row.  A row that is half filled is not found. */
-static uint32_t add_row(const mwb_write *w, mwb_batch *b, uint32_t hash) {
+static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
   lua_State *L = w->L;
   mw_batch_row *row;
   int i;
@@ -156,7 +160,7 @@ static uint32_t add_row(const mwb_write *w, mwb_batch *b, uint32_t hash) {
   row = &b->rows[b->n];
   memset(row, 0, sizeof(*row));
   row->obj = w->obj;
-  row->key.u.i = hash;
+  row->key = *key;
   enter_row(w->s, b, ++b->n);
   return b->n;
 }
@@ -167,18 +171,19 @@ int mwb_note_write(mwb_write *w) {
   mwb_state *s = w->s;
   mwb_batch *b = outermost(owner_of(w->L, s));
   uint64_t turn = s->watch->batch_turns;
-  uint32_t hash, n;
+  uint32_t n;
+  mw_value key;
   mw_batch_row *row;
   if (b == NULL) return 0;
-  hash = hash_of(w);
-  n = find_row(w, b, hash);
+  key = key_of(w);
+  n = find_row(w, b, &key);
   if (n == 0 && !w->has_old) {
     mwb_read_old(w);
     mwb_write_compare(w);
     if (w->r == NULL) return 0;
     if (turn != s->watch->batch_turns) return mwb_note_write(w);
   }
-  if (n == 0) n = add_row(w, b, hash);
+  if (n == 0) n = add_row(w, b, &key);
   row = &b->rows[n - 1];
   row->kind = w->change.kind;
   row->seq = w->seq;

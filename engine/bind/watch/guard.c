@@ -1,5 +1,6 @@
 /*
-** guard.c - calling guards; mw.guard, a guard that is a bit in the engine.
+** guard.c - calling guards; mw.guard, a guard that is a bit in the engine, and
+** those of memos: see lua/moonwatch/memo.lua.
 ** SPDX-License-Identifier: MIT
 **
 ** The engine knows a function guard by the guard's place in the watched
@@ -135,11 +136,13 @@ static int call_nested(mwb_write *w, int n, int results, int flags) {
     status = mwb_pcall_outside(L, w->s, n, results, handled ? 0 : HANDLER);
     is_endless = status != LUA_OK && traps->depth > 1 && is_overflow(L, status);
   }
-  if (is_endless && traps->depth > NESTED) {
-    lua_pop(L, 1);
-    push_endless(L);
+  if (is_endless) {
+    if (traps->depth > NESTED) {
+      lua_pop(L, 1);
+      push_endless(L);
+    }
+    traps->endless = 1;
   }
-  traps->endless |= is_endless;
   traps->depth--;
   return status;
 }
@@ -219,19 +222,27 @@ static void fill_stack(mwb_write *w) {
   w->called = 1;
 }
 
+/* Drops the guard at a place of the table at `guards`, with its term. */
+static void drop_guard(lua_State *L, int guards, mwi_object *r,
+                       lua_Integer place) {
+  mwb_drop_guard(L, guards, r, place);
+  lua_pushnil(L);
+  lua_rawseti(L, guards, -place);
+}
+
 void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
                    lua_Integer place) {
   int top = lua_gettop(L);
   object = lua_absindex(L, object);
   mwb_push_guards(L, s, object, 0);
-  if (lua_istable(L, -1)) mwb_drop_guard(L, top + 1, r, place);
+  if (lua_istable(L, -1)) drop_guard(L, top + 1, r, place);
   lua_settop(L, top);
 }
 
 /* Pushes the guard at a place of the table at `guards`: a function, or the
 ** object whose handle is there.  Returns 0 if that is dead. */
-static int push_guard(lua_State *L, const mwb_state *s, int guards,
-                      lua_Integer place) {
+static inline int push_guard(lua_State *L, const mwb_state *s, int guards,
+                             lua_Integer place) {
   mw_handle h;
   if (lua_rawgeti(L, guards, place) != LUA_TNUMBER) return 1;
   h = (mw_handle)lua_tointeger(L, -1);
@@ -240,7 +251,7 @@ static int push_guard(lua_State *L, const mwb_state *s, int guards,
 }
 
 /* Puts the guards of the object at `object` at OWN. */
-static mwi_object *find_guards(mwb_write *w, mw_handle obj, int object) {
+static inline mwi_object *find_guards(mwb_write *w, mw_handle obj, int object) {
   mwi_object *r = w->r;
   if (r == NULL || r->obj != obj)
     r = mwi_object_find(&w->s->engine->watch, obj);
@@ -308,7 +319,7 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
                       const mw_change *change) {
   lua_State *L = w->L;
   int object = OBJECT, results = (flags & MW_CHECK) ? LUA_MULTRET : 0, n = 5;
-  written at = {w->s, change, obj, w->obj};
+  written at;
   if (flags & MW_DEEP) {
     if (obj == w->obj)
       lua_pushvalue(L, OBJECT);
@@ -324,15 +335,18 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
     int status = push_guard(L, w->s, OWN, place) ? LUA_OK : DEAD;
     if (status == LUA_OK && (flags & MW_ASK))
       status = ask(w, obj, object, place, flags, change);
-    if ((status == LUA_OK && (flags & MW_ONCE)) || status == DEAD)
-      mwb_drop_guard(L, OWN, r, place);
+    if ((flags & MW_ASK) == 0 && (flags & MW_ONCE))
+      mwb_drop_guard(L, OWN, r, place); /* it has no term */
+    else if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE)))
+      drop_guard(L, OWN, r, place);
     if (status != LUA_OK) return status;
   }
   if ((flags & MW_ASK) && mwb_is_guard(L, w->s, lua_gettop(L))) {
     mw_guard_set_valid(w->s->engine, mwb_handle_of(L, w->s, lua_gettop(L)), 0);
     return LUA_OK;
   }
-  if ((flags & MW_DEEP) || !lua_isfunction(L, -1)) { /* a path, or a method? */
+  if ((flags & MW_DEEP) || /* a path, or a method? */
+      ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1))) {
     lua_pushcfunction(L, tell_guard);
     lua_insert(L, -2);
     n++;
@@ -340,6 +354,10 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   lua_pushvalue(L, object);
   push_arguments(w, change->kind);
   if (flags & MW_DEEP) {
+    at.s = w->s;
+    at.change = change;
+    at.root = obj;
+    at.obj = w->obj;
     lua_remove(L, object);
     lua_pushvalue(L, OBJECT);
     lua_pushlightuserdata(L, &at);
@@ -392,8 +410,7 @@ static int is_guard_alive(mwb_state *s, mw_handle obj, uint64_t ref,
   } else if (mwb_alive(L, s, obj)) {
     mwb_push_guards(L, s, top + 1, 0);
     alive = push_guard(L, s, top + 2, (lua_Integer)ref);
-    if (!alive)
-      mwb_drop_guard(L, top + 2, mwb_object_of(s, obj), (lua_Integer)ref);
+    if (!alive) drop_guard(L, top + 2, mwb_object_of(s, obj), (lua_Integer)ref);
   }
   lua_settop(L, top);
   return alive;
@@ -472,6 +489,67 @@ static int guard(lua_State *L) {
 
 /* }====================================================== */
 
+/* {======================================================
+** The guards of memos
+**
+** A memo has a guard of its own, which the program never sees: a userdata with
+** the guard's handle.  So the functions here find a guard without a search.
+** ======================================================= */
+
+static mw_handle guard_at(lua_State *L, int index) {
+  return *(const mw_handle *)lua_touserdata(L, index);
+}
+
+/* open() -> guard of a result, invalid */
+static int open_guard(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle *h;
+  lua_settop(L, 0);
+  h = (mw_handle *)lua_newuserdatauv(L, sizeof(*h), 0);
+  mwb_push(L, s, MWB_GUARD);
+  lua_setmetatable(L, 1);
+  *h = mwb_identify(L, s, "memo", 1, 1);
+  mwb_check(L, mw_guard_open(s->engine, *h));
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* is_valid(guard) */
+static int is_valid(lua_State *L) {
+  const mwb_state *s = mwb_enter_to_read(L);
+  lua_pushboolean(L, mw_guard_is_valid(s->engine, guard_at(L, 1)));
+  return 1;
+}
+
+/* set_valid(guard, valid) */
+static int set_valid(lua_State *L) {
+  const mwb_state *s = mwb_enter(L);
+  int valid = lua_toboolean(L, 2);
+  mwb_check(L, mw_guard_set_valid(s->engine, guard_at(L, 1), valid));
+  return 0;
+}
+
+/* news(guard) -> has an object that the guard watched been unwatched?, the
+** number, as a cause, of the write that made the guard invalid, or nil */
+static int guard_news(lua_State *L) {
+  const mwb_state *s = mwb_enter_to_read(L);
+  mw_handle h = guard_at(L, 1);
+  uint32_t number = mw_guard_cause(s->engine, h);
+  lua_pushboolean(L, mw_guard_has_lost(s->engine, h));
+  if (number == 0) return 1;
+  lua_pushinteger(L, (lua_Integer)number);
+  return 2;
+}
+
+/* follow(guard, other) */
+static int follow_guard(lua_State *L) {
+  const mwb_state *s = mwb_enter(L);
+  mwb_check(L, mw_guard_follow(s->engine, guard_at(L, 1), guard_at(L, 2)));
+  return 0;
+}
+
+/* }====================================================== */
+
 void mwb_open_guard(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   static const luaL_Reg none[] = {{NULL, NULL}};
@@ -492,4 +570,14 @@ void mwb_open_guard(lua_State *L) {
   mwb_seal(L, s, -1, "guard:revalidate");
   lua_pop(L, 1);
   mwb_set_funcs(L, functions);
+}
+
+void mwb_open_memo(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"open", open_guard}, {"is_valid", is_valid},   {"set_valid", set_valid},
+      {"news", guard_news}, {"follow", follow_guard}, {"because", mwb_because},
+      {NULL, NULL}};
+  lua_newtable(L);
+  mwb_set_funcs(L, functions);
+  lua_setfield(L, -2, "memo");
 }

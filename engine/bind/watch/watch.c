@@ -265,32 +265,9 @@ static void push_term(lua_State *L, const mwb_state *s,
 /* The value of `tracked` while entries are dropped. */
 #define DROPPED 3
 
-/* MWB_CLASSES has the metatables of classes without mutators. */
-void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
-  int top = lua_gettop(L);
+void mwb_tell_class(lua_State *L, mwb_state *s, int index, int question) {
   index = lua_absindex(L, index);
-  if (!mwb_push_question(L, s, MWB_WATCHED)) return;
-  mwb_push_class(L, index);
-  if (!lua_isnil(L, -1)) {
-    mwb_push(L, s, MWB_CLASSES);
-    lua_pushvalue(L, top + 2);
-    if (lua_rawget(L, -2) == LUA_TNIL) {
-      lua_pushvalue(L, top + 1);
-      lua_pushvalue(L, index);
-      lua_call(L, 1, 1);
-      if (!lua_toboolean(L, -1)) {
-        lua_pushvalue(L, top + 2);
-        lua_pushboolean(L, 1);
-        lua_rawset(L, top + 3);
-      }
-    }
-  }
-  lua_settop(L, top);
-}
-
-void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
-  index = lua_absindex(L, index);
-  if (!mwb_push_question(L, s, MWB_UNWATCHED)) return;
+  if (!mwb_push_question(L, s, question)) return;
   lua_pushvalue(L, index);
   lua_call(L, 1, 0);
 }
@@ -324,7 +301,7 @@ static int attach(lua_State *L) {
     has_class = !lua_isnil(L, -1);
     mwb_enshadow(L, s, its->h, 1, -1);
   }
-  if (its->is_reported && has_class) mwb_class_watched(L, s, 1);
+  if (its->is_reported && has_class) mwb_tell_class(L, s, 1, MWB_WATCHED);
   if (!lua_isnil(L, 2)) {
     push_guards(L, s, is_new && is_table);
     lua_pushvalue(L, 2);
@@ -598,7 +575,7 @@ static int unwatch(lua_State *L) {
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
     mwb_unwrap_class(L, s, 1);
   if (r != NULL && r->watched && !(stays && lua_isuserdata(L, 1)))
-    mwb_class_unwatched(L, s, 1);
+    mwb_tell_class(L, s, 1, MWB_UNWATCHED);
   mw_object_unwatch(s->engine, h);
   mwb_let_go(L, s, SIZE_MAX);
   lua_settop(L, 1);
@@ -632,7 +609,8 @@ static int end_tracking(lua_State *L, int drops) {
   const mwi_object *r = mwb_object_of(s, h);
   uint32_t mark;
   if (!mw_object_is_tracked(s->engine, h)) return 0;
-  if (!r->watched && lua_isuserdata(L, 1)) mwb_class_unwatched(L, s, 1);
+  if (!r->watched && lua_isuserdata(L, 1))
+    mwb_tell_class(L, s, 1, MWB_UNWATCHED);
   if (drops) mwb_freeze_all(L, s); /* may run finalisers */
   mark = mwi_tree_release_mark(s->engine);
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
@@ -783,7 +761,6 @@ void mwb_open_watch(lua_State *L) {
                         mwb_forget,  sizeof(mw_host), mwb_find_key};
   mw_host_set(s->engine, &host);
   mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
-  mwb_new_ephemeron(L, MWB_CLASSES);
   lua_newuserdatauv(L, 0, 0); /* mw.any */
   lua_createtable(L, 0, 2);
   lua_pushliteral(L, "any");

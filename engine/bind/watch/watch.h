@@ -45,10 +45,9 @@ void mwb_end_lost_batches(lua_State *L, mwb_state *s);
 ** watch.c: watched objects and their classes.
 ** ======================================================= */
 
-/* Tells the policy that the object at `index` is watched, or no longer watched,
-** if the object's class may have mutators. */
-void mwb_class_watched(lua_State *L, mwb_state *s, int index);
-void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
+/* Tells the policy, whose mutators are wrapped for watched objects, that the
+** object at `index` is watched (MWB_WATCHED), or no longer (MWB_UNWATCHED). */
+void mwb_tell_class(lua_State *L, mwb_state *s, int index, int question);
 
 /* For a feed: includes what is below the table at 1, with nil at 2, and a
 ** function or nil (the one with which the root is tracked, if it has one) at

@@ -3,8 +3,7 @@
 --
 -- The policy names the mutators of a class.  As long as the class has watched
 -- objects, each mutator is wrapped, and a call of it counts as a write.
--- Classes without mutators cost nothing: the core tells of watched objects only
--- while the policy names mutators, and only of classes that are wrapped.
+-- The core tells of watched objects only while the policy names mutators.
 --
 -- In a transaction the call of a userdata's mutator has an entry with the
 -- object's state before and after.  One call may run within another, or while
@@ -133,11 +132,10 @@ local function release(class)
   error(err, 0)
 end
 
---- Called when an object is watched.  Returns whether its class has mutators;
--- if not, the core does not call again for objects with that metatable.
+--- Called when an object is watched.
 function mutators.watched(obj)
   local class = object_class.of(obj)
-  if class == nil or not next(names_of(class)) then return false end
+  if class == nil or not next(names_of(class)) then return end
   local its = wrapped[class]
   if its then
     its.objects[obj] = true
@@ -146,7 +144,6 @@ function mutators.watched(obj)
     wrapped[class] = its
     wrap_all(class, its.layers)
   end
-  return true
 end
 
 --- Called when an object is no longer watched, or gets another class.
