@@ -215,7 +215,7 @@ describe("mw.reap", function()
     local kept = {}
     for i = 1, 1000 do kept[i] = mw.id {} end
     collectgarbage()
-    for _ = 1, 100000 do mw.is_marked(mw) end
+    for _ = 1, 100000 do mw.is_watched(mw) end
     assert.equal(0, mw.reap())
     assert.is_nil(mw.object(kept[1]))
   end)

@@ -525,7 +525,7 @@ describe("on_death", function()
     local map = mw.weakmap(function() told = told + 1 end)
     for i = 1, 100 do map:set({}, i) end
     collectgarbage()
-    for _ = 1, 200 do mw.is_marked(mw) end
+    for _ = 1, 200 do mw.is_watched(mw) end
     assert.equal(100, told)
   end)
 end)

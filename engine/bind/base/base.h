@@ -37,7 +37,6 @@ struct mwb_base_state {
   size_t made;         /* objects that became known, and no slice has paid */
   int queued;          /* are there deaths to be told? */
   int notifying;       /* is an on_death running? */
-  mw_clock marks;      /* a clock whose tags are the dynamic classes */
   int late;            /* does an error wait for the next call? */
   int ending;          /* is what waits being ended? */
 };

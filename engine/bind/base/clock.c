@@ -1,12 +1,11 @@
 /*
-** clock.c - mw.clock, mw.mark_dynamic, mw.is_marked.
+** clock.c - mw.clock.
 ** SPDX-License-Identifier: MIT
 **
 ** A clock is a table with its methods in it, which have the data as third
 ** upvalue: so a call finds the method at once, and the method finds the data by
 ** one comparison.  The library keeps the clocks, so the address of one is never
-** that of another table.  Dynamic classes are the tagged objects of a clock
-** without a name.
+** that of another table.
 */
 #include "base.h"
 
@@ -57,10 +56,6 @@ static const mwi_clock *clock_of(const clock_data *c) {
 ** Methods
 ** ======================================================= */
 
-static void set_tag(lua_State *L, mwb_state *s, mw_clock c, mw_handle h) {
-  mwb_check(L, mw_clock_tag(s->engine, c, h));
-}
-
 static int tag(lua_State *L) {
   clock_data *c = self(L, "tag");
   mwb_state *s = c->state;
@@ -73,7 +68,7 @@ static int tag(lua_State *L) {
   if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) mwb_refuse(L);
   h = (slot != 0) ? mwi_identity_handle(&s->engine->identity, slot)
                   : mwb_enrol(L, s, "tag", 2, 1);
-  set_tag(L, s, c->number, h);
+  mwb_check(L, mw_clock_tag(s->engine, c->number, h));
   lua_settop(L, 2);
   return 1;
 }
@@ -150,11 +145,6 @@ static int since(lua_State *L) {
 ** Functions
 ** ======================================================= */
 
-static void open_clock(lua_State *L, mwb_state *s, const char *name, size_t len,
-                       mw_clock *c) {
-  mwb_check(L, mw_clock_open(s->engine, name, len, c));
-}
-
 /* Pushes a new object for the clock whose name is at index 1, if any. */
 static void new_clock(lua_State *L, mwb_state *s) {
   static const luaL_Reg methods[] = {{"tag", tag},
@@ -178,7 +168,8 @@ static void new_clock(lua_State *L, mwb_state *s) {
   c->self = lua_topointer(L, at);
   c->number = MW_CLOCK;
   luaL_setfuncs(L, methods, 3);
-  if (name != NULL) open_clock(L, s, name, len, &c->number);
+  if (name != NULL)
+    mwb_check(L, mw_clock_open(s->engine, name, len, &c->number));
   mwb_push(L, s, MWB_CLOCK);
   lua_setmetatable(L, at);
 }
@@ -204,39 +195,11 @@ static int named_clock(lua_State *L) {
   return 1;
 }
 
-static int mark_dynamic(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  mw_handle h;
-  if (!lua_isnoneornil(L, 2) && !lua_isboolean(L, 2))
-    return mwb_bad_argument(L, "mark_dynamic", 2, 2, "boolean");
-  h = mwb_identify(L, s, "mark_dynamic", 1, 1);
-  if (lua_isboolean(L, 2) && !lua_toboolean(L, 2))
-    mw_clock_untag(s->engine, s->base->marks, h);
-  else
-    set_tag(L, s, s->base->marks, h);
-  return 0;
-}
-
-static int is_marked(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  int args = lua_gettop(L);
-  uint32_t slot = mwb_slot(L, s, 1);
-  const mwi_clock *marks = &s->engine->clock.clocks[s->base->marks];
-  if (slot == 0) mwb_check_dot(L, "is_marked", args);
-  lua_pushboolean(L, slot != 0 && mwi_clock_generation(marks, slot) >= 0);
-  return 1;
-}
-
 /* }====================================================== */
 
 void mwb_open_clock(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  static const luaL_Reg functions[] = {{"clock", named_clock},
-                                       {"mark_dynamic", mark_dynamic},
-                                       {"is_marked", is_marked},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"clock", named_clock}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
-  open_clock(L, s, NULL, 0, &s->base->marks);
   mwb_new_meta(L, MWB_CLOCK, "clock", none, none);
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_CLOCKS);

@@ -114,12 +114,6 @@ void mwb_wait(mwb_state *s) {
 /* Appends the table on the top to MWB_LATER, and pops it. */
 static void put_off(lua_State *L, mwb_state *s) {
   mwb_push(L, s, MWB_LATER);
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    mwb_keep(L, s, MWB_LATER);
-  }
   lua_insert(L, -2);
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   lua_pop(L, 1);
@@ -209,7 +203,7 @@ static lua_Integer push_waiting(lua_State *L, const mwb_state *s,
   int list = lua_gettop(L) + 1, one = list + 1, found = 0;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   mwb_push(L, s, MWB_LATER);
-  for (; lua_istable(L, list) && lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
+  for (; lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
     lua_rawgeti(L, one, AT_OBJECT);
     lua_rawgeti(L, one, AT_KEY);
     found = lua_rawequal(L, -2, OBJECT) && lua_rawequal(L, -1, KEY) &&
@@ -330,9 +324,10 @@ static void do_one(lua_State *L, mwb_state *s) {
 ** has no memory, entries are lost, and all else is done. */
 static void end_list(lua_State *L, mwb_state *s) {
   int list = lua_gettop(L);
-  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
-  lua_pushnil(L);
-  mwb_keep(L, s, MWB_LATER); /* what comes meanwhile is another list */
+  lua_Integer i, n;
+  lua_newtable(L);
+  mwb_keep(L, s, MWB_LATER); /* what comes from now on is in another list */
+  n = (lua_Integer)lua_rawlen(L, list);
   mwb_push_function(L, s, record_all);
   lua_pushvalue(L, list);
   lua_pushinteger(L, n);
@@ -349,7 +344,7 @@ static int end_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_need(s, MWB_WAITS, 0);
   mwb_push(L, s, MWB_LATER);
-  if (lua_istable(L, -1)) end_list(L, s);
+  if (lua_rawlen(L, -1) > 0) end_list(L, s);
   mwb_end_lost_transactions(L, s);
   mwb_end_lost_batches(L, s);
   return 0;
@@ -419,5 +414,7 @@ void mwb_raise_late(lua_State *L, mwb_state *s) {
 void mwb_open_later(lua_State *L) {
   static const luaL_Reg functions[] = {{"put_off", put_off_function},
                                        {NULL, NULL}};
+  lua_newtable(L);
+  mwb_keep(L, mwb_state_of(L), MWB_LATER);
   mwb_set_funcs(L, functions);
 }

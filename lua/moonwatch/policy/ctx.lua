@@ -4,6 +4,7 @@
 -- Rules of a program's own table get the library's objects.  Rules of a file
 -- get read-only views of them, which cost such a rule little more.
 
+local marks = require "moonwatch.marks"
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
 local private = core.private
@@ -20,8 +21,8 @@ end
 
 -- Is a class marked, or the metatable for which it stands?
 local function is_marked(class)
-  return core.is_marked(class) or
-    core.is_marked(object_class.metatable(class))
+  return marks.is_marked(class) or
+    marks.is_marked(object_class.metatable(class))
 end
 
 -- Do both mean the same object?

@@ -8,8 +8,7 @@
 
 local core = require "moonwatch.core"
 
-local contents, metatable = core.private.raw, core.private.metatable
-local raw = core.private.raw
+local raw, metatable = core.private.raw, core.private.metatable
 
 local object_class = {}
 
@@ -44,11 +43,10 @@ end
 -- library has seen no such metatable.
 function object_class.metatable(class) return metatables[class] or class end
 
--- `raw` would tell guards of what is raw in the object, and the core asks while
--- it does that.
+-- Metamethods, and what was put raw into an object, are in the object itself.
 local function class_field(obj, name)
   local field = rawget(obj, name)
-  if field == nil then field = rawget(contents(obj), name) end
+  if field == nil then field = rawget(raw(obj), name) end
   return field
 end
 
@@ -83,7 +81,7 @@ end
 --- Returns the name in one of the usual fields of a class, or nil.
 function object_class.name(c)
   for _, field in ipairs { "__name", "name", "_name" } do
-    local name = type(c) == "table" and rawget(raw(c), field)
+    local name = type(c) == "table" and class_field(c, field)
     if type(name) == "string" then return name end
   end
 end
@@ -95,7 +93,7 @@ local DEPTH = 100 -- of inheritance, at most
 function object_class.lookup(obj, key)
   for _ = 1, DEPTH do
     if type(obj) == "table" then
-      local value = rawget(raw(obj), key)
+      local value = class_field(obj, key)
       if value ~= nil then return value end
     end
     local mt = metatable(obj)
