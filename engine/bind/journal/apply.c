@@ -154,10 +154,11 @@ static void store(mwb_write *w, int kind, int way) {
 int mwb_write_one(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int kind = (int)lua_tointeger(L, 4), way = (int)lua_tointeger(L, 5);
-  mw_handle h = mwb_intercepting_at(L, s, OBJECT);
+  mw_handle h = (mw_handle)lua_tointeger(L, 6);
   int back = way & MWB_BACK;
   mwb_write w;
   lua_settop(L, SHADOW);
+  if (!mwb_intercepts(s, h)) h = mwb_intercepting_at(L, s, OBJECT);
   if (h == MW_NONE || mwb_is_meta(L, KEY) ||
       (back && (!mwi_is_of_field(kind) || !lua_istable(L, OBJECT)))) {
     mwb_normalize_key(L);
@@ -194,7 +195,8 @@ enum { FROM = 1, BY, INSTEAD, PROBLEM, NUMBERS, HEARD, ERROR };
 typedef struct progress {
   lua_Integer n, done, at;
   int way;
-  int kind;          /* of the write `at` */
+  mw_handle obj; /* of the write `at` */
+  int kind;
   uint32_t cause;    /* number of the write that is the cause, or 0: to undo a
                      write, that one; else the one that has undone it */
   mwb_fold heard;    /* back: what to tell */
@@ -223,6 +225,7 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
       lua_rawgeti(L, top + 1, 1);
     else
       mwb_unpack(L, place.values, entry, back ? MW_OLD : MW_NOW);
+    p->obj = entry->obj;
     p->kind = entry->kind;
     p->cause = !mwb_is_read(s) ? 0
                : back          ? mw_entry_number(entry)
@@ -341,8 +344,9 @@ static int store_all(lua_State *L) {
     uint64_t seq = s->engine->journal.seq;
     lua_pushinteger(L, p->kind);
     lua_pushinteger(L, p->way);
+    lua_pushinteger(L, (lua_Integer)p->obj);
     s->journal->given = p->cause;
-    mwb_call(L, s, mwb_write_one, 5, 1);
+    mwb_call(L, s, mwb_write_one, 6, 1);
     if (back && p->numbers != NULL && s->engine->journal.seq != seq)
       p->numbers[p->at - 1] = last_number(L, s);
     if (!lua_isnil(L, -1) && lua_isnil(L, PROBLEM)) lua_replace(L, PROBLEM);

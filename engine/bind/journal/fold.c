@@ -219,6 +219,9 @@ static int changed(lua_State *L) {
             (CALLED | ASSIGNED))
       continue;
     push_expected(L, s, &f, &p, &entry, number, MW_OLD + MW_NOW - part);
+    if (entry.type[part] == MW_TINTEGER && lua_isinteger(L, -1) &&
+        lua_tointeger(L, -1) == (lua_Integer)entry.value[part].i)
+      continue;
     mwb_unpack(L, p.values, &entry, part);
     if (mwb_is_same(L, -1, -2)) continue;
     lua_pop(L, 1);

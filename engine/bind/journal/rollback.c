@@ -98,7 +98,8 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   mwb_unpack(L, HELD, entry, MW_OLD);
   lua_pushinteger(L, entry->kind);
   lua_pushinteger(L, MWB_BACK);
-  status = mwb_pcall(L, s, mwb_write_one, 5, 0);
+  lua_pushinteger(L, (lua_Integer)entry->obj);
+  status = mwb_pcall(L, s, mwb_write_one, 6, 0);
   if (status == LUA_ERRMEM) lua_error(L);
   if (status != LUA_OK && lua_isnil(L, FIRST_ERROR))
     lua_replace(L, FIRST_ERROR);
