@@ -496,7 +496,8 @@ static void visit(lua_State *L, int top) {
 }
 
 /* Walks through all that is below the root as delivered; with `before`, only by
-** fields that no record has written.  Pushes a set and a list of the objects. */
+** fields that no record has written.  Pushes a set and a list of the objects.
+*/
 static void walk_below(const looking *w, int before) {
   lua_State *L = w->L;
   int top = lua_gettop(L);
