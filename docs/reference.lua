@@ -1098,9 +1098,10 @@ return {
 },
 
 { page = "small", title = "Small things",
-  { "mw.once(max?: integer) -> seen: moonwatch.Seen", [[Returns a set that is called with a key: `seen(key)` is
-    true the first time. Of more than `max` keys (4096), the set forgets the key
-    that it was asked for the longest time ago.]] },
+  { "mw.once(max?: integer) -> seen: moonwatch.Seen", [[Returns a set that is
+    called with a key: `seen(key)` is true the first time. Of more than `max`
+    keys (4096), the set forgets the key that it was asked for the longest time
+    ago.]] },
   { class = "moonwatch.Seen", name = "seen",
     call = "(key: any): boolean",
     [[A set of keys that were seen, from `mw.once`; it keeps no object alive.

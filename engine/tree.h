@@ -138,9 +138,9 @@ MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
 #define MWI_LOGGED 2
 
 /* Finds the objects that became or ceased to be members of such a reach, some
-** more than once.  Returns their number; or MWI_MISSED when some were forgotten,
-** because they are more than the members.  The second function forgets the
-** first `n` of them, with MWI_MISSED all. */
+** more than once.  Returns their number; or MWI_MISSED when some were
+** forgotten, because they are more than the members.  The second function
+** forgets the first `n` of them, with MWI_MISSED all. */
 #define MWI_MISSED UINT32_MAX
 MWI_API uint32_t mwi_reach_news(const mw_engine *e, mw_reach reach,
                                 const mw_handle **news);

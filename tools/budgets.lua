@@ -23,13 +23,13 @@ return {
     { "bind/traps", 2700, 2801, "bind/traps/" },
     { "bind/watch: tree", 600, 771, "bind/watch/tree%." },
     { "bind/watch", 1800, 2099, "bind/watch/" },
-    { "bind/journal", 3700, 4176, "bind/journal/" },
+    { "bind/journal", 3700, 4195, "bind/journal/" },
     { "bind/readers: feed", 650, 1267, "bind/readers/feed%." },
-    { "bind/readers", 750, 857, "bind/readers/" },
+    { "bind/readers", 750, 859, "bind/readers/" },
     { "bind/snapshot", 1600, 1600, "bind/snapshot/" },
     { "bind/names", 2000, 2000, "bind/names/" },
     { "bind/trace", 2600, 2600, "bind/trace/" },
-    { "bind/box", 1100, 1128, "bind/box/" },
+    { "bind/box", 1100, 1132, "bind/box/" },
   },
   fields = { 24, 24 }, -- of the state, that all rooms share: aim, limit
   values = { 40, 40 }, -- and values in the registry

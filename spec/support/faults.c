@@ -5,8 +5,9 @@
 ** For a scenario and a mode: a new Lua state on a watched heap; the scenario
 ** runs while the heap fails; it must do its work or end with "not enough
 ** memory" (it must do its work when only first tries fail: Lua collects garbage
-** then, and tries again).  Then the heap gives again, and the same scenario must
-** do its work in the same state.  When the state is closed, nothing is live.
+** then, and tries again).  Then the heap gives again, and the same scenario
+** must do its work in the same state.  When the state is closed, nothing is
+** live.
 */
 #include <lauxlib.h>
 #include <lua.h>

@@ -235,7 +235,7 @@ static int with_upvalue(lua_State *L, lua_CFunction f) {
   return 1;
 }
 
-/* sees_through(next, rawget or rawlen) -> the same for watched objects, views */
+/* sees_through(next, rawget or rawlen) -> the same for watched objects */
 static int sees_through(lua_State *L) { return with_upvalue(L, raw_function); }
 
 /* pairs_by(next) -> pairs */

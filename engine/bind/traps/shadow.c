@@ -13,8 +13,8 @@
 ** Invariant: the contents are in the shadow, so every write of theirs calls the
 ** trap, and reads of fields do not leave the VM.  The object itself has only
 ** metamethods, for it may be a metatable: these are no contents, and nobody is
-** told of them.  What else is in the object was put there by `rawset`, by C code
-** or by the object's class: reads show it, and mw.sync makes it contents.
+** told of them.  What else is in the object was put there by `rawset`, by C or
+** by the object's class: reads show it, and mw.sync makes it contents.
 **
 ** What an object inherits is what its class had as `__index` when the object
 ** got its shadow; mw.refresh gives it another shadow.  Objects with the same

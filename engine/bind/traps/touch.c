@@ -201,7 +201,7 @@ int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   return any;
 }
 
-/* raw_set(object, key, value) -> object: stores as a write that only flags hear.
+/* raw_set(object, key, value) -> object: a write that only flags hear.
 ** A dead object, or one of a closed engine, stores as its trap does. */
 static int raw_set(lua_State *L) {
   mwb_state *s = mwb_state_of(L);

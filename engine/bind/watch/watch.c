@@ -706,8 +706,9 @@ static int refresh(lua_State *L) {
   return 1;
 }
 
-/* watched(all) -> array of all objects with watches of their own, and of tracked
-** userdata: what mutators are wrapped for; or of all intercepted objects */
+/* watched(all) -> array of all objects with watches of their own, and of
+** tracked userdata: what mutators are wrapped for; or of all that are
+** intercepted */
 static int watched(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   int all = lua_toboolean(L, 1);

@@ -90,7 +90,7 @@ int mwb_kind(lua_State *L, int index);
 /* Is there a cell at `index`? */
 int mwb_is_cell(lua_State *L, const mwb_state *s, int index);
 
-/* Pushes the value of the cell at `index`; returns the upvalue's name, or "". */
+/* Pushes the value of the cell at `index`; returns the upvalue's name or "". */
 const char *mwb_push_cell(lua_State *L, int index);
 
 /* Sets the cell at `index`, not relative to the top, to the value on the top,
