@@ -1045,7 +1045,7 @@ static int look(lua_State *L) {
   mw_reader_seek(e, f->id, end);
   if (is_new && has_root) settle(&w);
   mwb_push(L, f->s, MWB_LATER);
-  f->ahead = has_root && lua_istable(L, -1);
+  f->ahead = has_root && lua_rawlen(L, -1) > 0;
   lua_pop(L, 1);
   return 1;
 }
