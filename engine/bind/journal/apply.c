@@ -153,11 +153,10 @@ static void store(mwb_write *w, int kind, int way) {
 
 int mwb_write_one(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  int kind = (int)lua_tointeger(L, 4), way = (int)lua_tointeger(L, 5);
-  mw_handle h = (mw_handle)lua_tointeger(L, 6);
-  int back = way & MWB_BACK;
+  const mwb_made *its = (const mwb_made *)lua_touserdata(L, 4);
+  int kind = its->kind, way = its->way, back = way & MWB_BACK;
+  mw_handle h = its->obj;
   mwb_write w;
-  lua_settop(L, SHADOW);
   if (!mwb_intercepts(s, h)) h = mwb_intercepting_at(L, s, OBJECT);
   if (h == MW_NONE || mwb_is_meta(L, KEY) ||
       (back && (!mwi_is_of_field(kind) || !lua_istable(L, OBJECT)))) {
@@ -194,9 +193,7 @@ enum { FROM = 1, BY, INSTEAD, PROBLEM, NUMBERS, HEARD, ERROR };
 /* A run through all writes, which an error ends at the write `at`. */
 typedef struct progress {
   lua_Integer n, done, at;
-  int way;
-  mw_handle obj; /* of the write `at` */
-  int kind;
+  mwb_made write;    /* the write `at` */
   uint32_t cause;    /* number of the write that is the cause, or 0: to undo a
                      write, that one; else the one that has undone it */
   mwb_fold heard;    /* back: what to tell */
@@ -208,7 +205,7 @@ typedef struct progress {
 ** value.  Returns 0 at the end. */
 static int next_write(lua_State *L, mwb_state *s, progress *p) {
   const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, FROM);
-  int back = p->way & MWB_BACK, top = lua_gettop(L), instead;
+  int back = p->write.way & MWB_BACK, top = lua_gettop(L), instead;
   while (p->done++ < p->n) {
     mwb_place place;
     const mw_entry *entry;
@@ -225,8 +222,8 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
       lua_rawgeti(L, top + 1, 1);
     else
       mwb_unpack(L, place.values, entry, back ? MW_OLD : MW_NOW);
-    p->obj = entry->obj;
-    p->kind = entry->kind;
+    p->write.obj = entry->obj;
+    p->write.kind = entry->kind;
     p->cause = !mwb_is_read(s) ? 0
                : back          ? mw_entry_number(entry)
                : fx->undone    ? entry->context
@@ -259,10 +256,10 @@ static int ask_all(lua_State *L) {
     int value = lua_gettop(L);
     lua_pushvalue(L, value);
     lua_insert(L, value - 2); /* for the comparison */
-    lua_pushinteger(L, p->kind);
-    lua_pushinteger(L, (p->kind == MW_METATABLE)  ? p->kind
-                       : (p->way & MWB_BACK) != 0 ? MW_ROLLBACK
-                                                  : MW_APPLY);
+    lua_pushinteger(L, p->write.kind);
+    lua_pushinteger(L, (p->write.kind == MW_METATABLE)  ? p->write.kind
+                       : (p->write.way & MWB_BACK) != 0 ? MW_ROLLBACK
+                                                        : MW_APPLY);
     mwb_call(L, s, ask_one, 5, 1);
     if (mwb_is_same(L, -1, -2)) continue;
     if (!lua_istable(L, INSTEAD)) {
@@ -336,17 +333,15 @@ static void end_undo(lua_State *L, mwb_state *s, const progress *p) {
 static int store_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  int back = p->way & MWB_BACK, top;
+  int back = p->write.way & MWB_BACK, top;
   lua_pushnil(L);
   lua_replace(L, PROBLEM);
   if (back) begin_undo(L, s, p);
   for (top = lua_gettop(L); next_write(L, s, p); lua_settop(L, top)) {
     uint64_t seq = s->engine->journal.seq;
-    lua_pushinteger(L, p->kind);
-    lua_pushinteger(L, p->way);
-    lua_pushinteger(L, (lua_Integer)p->obj);
+    lua_pushlightuserdata(L, &p->write);
     s->journal->given = p->cause;
-    mwb_call(L, s, mwb_write_one, 6, 1);
+    mwb_call(L, s, mwb_write_one, 4, 1);
     if (back && p->numbers != NULL && s->engine->journal.seq != seq)
       p->numbers[p->at - 1] = last_number(L, s);
     if (!lua_isnil(L, -1) && lua_isnil(L, PROBLEM)) lua_replace(L, PROBLEM);
@@ -366,7 +361,7 @@ static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
   memset(&p, 0, sizeof(p));
   lua_settop(L, PROBLEM);
   p.n = (lua_Integer)((const mwb_effects *)lua_touserdata(L, FROM))->n;
-  p.way = way;
+  p.write.way = way;
   for (i = FROM; i <= INSTEAD; i++) lua_pushvalue(L, i);
   lua_pushlightuserdata(L, &p);
   status = mwb_pcall(L, s, f, 4, 1);

@@ -567,9 +567,15 @@ void mwb_forget(void *ud, uint64_t seq);
 ** table gets the value as it is, whatever its class would store. */
 enum { MWB_BACK = 1, MWB_STORED = 2 };
 
-/* write(object, key, value, kind of the entry, way, handle) -> nothing, or a
-** table with the error of a guard.  Guards get the kind "apply", for a class
-** "metatable"; back, nobody is told here. */
+/* A write that is made: to which object, which kind of entry, how. */
+typedef struct mwb_made {
+  mw_handle obj;
+  int kind, way;
+} mwb_made;
+
+/* write(object, key, value, mwb_made) -> nothing, or a table with the error of
+** a guard.  Guards get the kind "apply", for a class "metatable"; back, nobody
+** is told here. */
 int mwb_write_one(lua_State *L);
 
 /* }====================================================== */

@@ -88,6 +88,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   mwb_state *s = (mwb_state *)ud;
   undo *u = (undo *)host;
   lua_State *L = u->L;
+  mwb_made its = {MW_NONE, 0, MWB_BACK};
   int status;
   if (restore_quickly(u, s, entry)) return;
   if (!mwb_alive(L, s, entry->obj)) {
@@ -96,10 +97,10 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   }
   mwb_unpack(L, HELD, entry, MW_KEY);
   mwb_unpack(L, HELD, entry, MW_OLD);
-  lua_pushinteger(L, entry->kind);
-  lua_pushinteger(L, MWB_BACK);
-  lua_pushinteger(L, (lua_Integer)entry->obj);
-  status = mwb_pcall(L, s, mwb_write_one, 6, 0);
+  its.obj = entry->obj;
+  its.kind = entry->kind;
+  lua_pushlightuserdata(L, &its);
+  status = mwb_pcall(L, s, mwb_write_one, 4, 0);
   if (status == LUA_ERRMEM) lua_error(L);
   if (status != LUA_OK && lua_isnil(L, FIRST_ERROR))
     lua_replace(L, FIRST_ERROR);
