@@ -201,8 +201,7 @@ typedef struct progress {
   int intact;        /* has nobody written the objects since the effects? */
 } progress;
 
-/* Goes on to the next write that is to be made, and pushes its object, key and
-** value.  Returns 0 at the end. */
+/* Pushes object, key and value of the next write; returns 0 at the end. */
 static int next_write(lua_State *L, mwb_state *s, progress *p) {
   const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, FROM);
   int back = p->write.way & MWB_BACK, top = lua_gettop(L), instead;
@@ -351,9 +350,8 @@ static int store_all(lua_State *L) {
   return 1;
 }
 
-/* Calls one of the two for the values at FROM and INSTEAD.  The number of the
-** write that an error concerns becomes `at` of the table at PROBLEM, if there
-** is one.  Pushes one result. */
+/* Calls one of the two, for one result.  The number of the write that an error
+** concerns becomes `at` of the table at PROBLEM, if there is one. */
 static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
   uint32_t given = s->journal->given;
   progress p;
