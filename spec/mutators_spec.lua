@@ -343,6 +343,61 @@ describe("a call of a userdata's mutator", function()
     assert.equal("other", show(list))
   end)
 
+  it("is undone after writes to fields that it has changed", function()
+    class.push, class.pop = methods.push, methods.pop
+    class.__index = function(list, key)
+      return class[key] or lists[list][key]
+    end
+    class.__newindex = function(list, key, value) lists[list][key] = value end
+    local list, history = mw.track(new("a")), mw.history()
+    history:run("call last", function()
+      list[2] = "x"
+      list:pop()
+    end)
+    history:run("call first", function()
+      list:push "b"
+      list[2] = "c"
+    end)
+    assert.equal("call first", history:undo())
+    assert.equal("call last", history:undo())
+    assert.equal("a", show(list))
+    assert.equal("call last", history:redo())
+    assert.equal("call first", history:redo())
+    assert.equal("a c", show(list))
+    local fx = effects_of(function()
+      list:push "d"
+      list[3] = "e"
+    end)
+    fx:rollback()
+    assert.error_matches(function() fx:rollback() end, "taken back already")
+  end)
+
+  it("is asked about, and what was written before, where the state is another",
+    function()
+      class.push, class.pop = methods.push, methods.pop
+      class.__index = function(list, key)
+        return class[key] or lists[list][key]
+      end
+      class.__newindex = function(list, key, value)
+        lists[list][key] = value
+      end
+      local asked = {}
+      local list = mw.track(new("a"))
+      local history = mw.history { on_conflict = function(entry)
+        asked[#asked + 1] = ("%s %s"):format(entry.kind, entry.key)
+        return "skip"
+      end }
+      history:run("both", function()
+        list[1] = "x"
+        list[2] = "y"
+        list:push "z"
+      end)
+      lists[list] = { "x", "other" }
+      assert.equal("both", history:undo())
+      assert.same({ "call push", "insert 2" }, asked)
+      assert.equal("a other", show(list))
+    end)
+
   it("is told of when it is taken back or applied", function()
     local list, heard = new("a"), {}
     mw.watch(list, function(_, key, old, now, kind)

@@ -112,10 +112,21 @@ static int actual(lua_State *L) {
   return 1;
 }
 
-/* The stack of `changed`: the effects, what leads to the entries, memory for a
-** fold, handle of a userdata -> sorts of its writes, what is found, the object
-** of an entry, and the table that has its contents. */
-enum { EFFECTS = 1, PLACE, MEMORY, SORTS, FOUND, VALUES, ITS_OBJECT, CONTENTS };
+/* The stack of `changed`: the effects, a function that compares states, what
+** leads to the entries, memory for a fold, handle of a userdata -> sorts of its
+** writes, what is found, the object of an entry, and the table that has its
+** contents. */
+enum {
+  EFFECTS = 1,
+  SAME,
+  PLACE,
+  MEMORY,
+  SORTS,
+  FOUND,
+  VALUES,
+  ITS_OBJECT,
+  CONTENTS
+};
 
 /* Puts the object of an entry at ITS_OBJECT, and what belongs to it above.
 ** Returns 0 if the object is dead. */
@@ -124,6 +135,13 @@ static int find_object(lua_State *L, const mwb_state *s, mw_handle obj) {
   if (!mwb_alive(L, s, obj)) return 0;
   if (lua_istable(L, ITS_OBJECT)) mwb_push_contents(L, ITS_OBJECT);
   return 1;
+}
+
+/* A write has moved the entries, perhaps. */
+static void find_again(lua_State *L, mwb_place *p) {
+  *p = mwb_find_entries(L, EFFECTS);
+  lua_replace(L, PLACE);
+  p->values = PLACE;
 }
 
 /* Pushes the value that the field of an entry has now, as it is stored.  What
@@ -141,9 +159,22 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
   mwb_unpack(L, p->values, entry, MW_KEY);
   lua_pushinteger(L, entry->kind);
   mwb_call(L, s, actual, 3, 1);
-  *p = mwb_find_entries(L, EFFECTS); /* a write has moved them, perhaps */
-  lua_replace(L, PLACE);
-  p->values = PLACE;
+  find_again(L, p);
+}
+
+/* Are the two values on the top, of the field of an entry, the same?  The
+** policy makes the state of a userdata anew each time. */
+static int is_same_value(lua_State *L, mwb_place *p, const mw_entry *entry) {
+  int same = mwb_is_same(L, -1, -2);
+  if (same || entry->kind != MW_CALL) return same;
+  lua_pushvalue(L, SAME);
+  lua_pushvalue(L, -3);
+  lua_pushvalue(L, -3);
+  lua_call(L, 2, 1);
+  same = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  find_again(L, p);
+  return same;
 }
 
 /* What is known of the state of a userdata, which may be written by a mutator
@@ -191,18 +222,19 @@ static void note_difference(lua_State *L, int found, uint32_t number) {
   lua_rawseti(L, found + 1, (lua_Integer)number);
 }
 
-/* changed(effects, back) -> nothing, if all fields hold the values from before
-** the effects, or, with `back`, from after them; else an array of the numbers
-** of the entries whose fields do not, and number -> what the field holds */
+/* changed(effects, same, back) -> nothing, if all fields hold the values from
+** before the effects, or, with `back`, from after them; else an array of the
+** numbers of the entries whose fields do not, and number -> what the field
+** holds; `same(a, b)` compares states */
 static int changed(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = mwb_check_effects(L, "apply");
-  int back = lua_toboolean(L, 2), part = back ? MW_NOW : MW_OLD, lives = 0;
+  int back = lua_toboolean(L, 3), part = back ? MW_NOW : MW_OLD, lives = 0;
   uint32_t i, number;
   mw_handle last = MW_NONE;
   mwb_fold f;
   mwb_place p;
-  lua_settop(L, EFFECTS);
+  lua_settop(L, SAME);
   p = mwb_find_entries(L, EFFECTS);
   mwb_fold_begin(L, &f, &p, fx->n);
   for (i = 1; i <= fx->n; i++) {
@@ -223,7 +255,7 @@ static int changed(lua_State *L) {
         lua_tointeger(L, -1) == (lua_Integer)entry.value[part].i)
       continue;
     mwb_unpack(L, p.values, &entry, part);
-    if (mwb_is_same(L, -1, -2)) continue;
+    if (is_same_value(L, &p, &entry)) continue;
     lua_pop(L, 1);
     note_difference(L, FOUND, number);
     if (lua_isuserdata(L, ITS_OBJECT)) note_userdata(L, entry.obj, DIFFERS);

@@ -214,15 +214,7 @@ end
 -- Returns array `numbers` of the entries whose fields hold something else than
 -- the effects say, and number -> what they hold; or nil.
 local function differences(self, by)
-  local numbers, values = private.changed(self, by < 0)
-  if not numbers then return nil end
-  local found, from = {}, by < 0 and "new" or "old"
-  for _, i in ipairs(numbers) do
-    local e = entry_at(self, i)
-    local same = state.same_value(e, values[i], e[from])
-    if not same then found[#found + 1] = i end
-  end
-  return found[1] and found, values
+  return private.changed(self, state.same, by < 0)
 end
 
 --- Gives all fields the values from before the effects.  Returns the effects.
