@@ -749,7 +749,7 @@ return {
       returns an iterator of object, key, old and new value of each field that
       has changed since the last look, and the kind of change: `"attach"` if
       the new value is a table of which all fields follow, with the table's
-      mark; `"detach"` of an object that is below the root no more; `"class"`
+      mark; `"detach"` of a table that is below the root no more; `"class"`
       with the old and the new metatable.]] },
     { "feed:lost() -> n: integer", [[Returns how many entries were forgotten
       because there was no room, in all.]] },
