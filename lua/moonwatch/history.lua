@@ -234,24 +234,30 @@ local function seal(self) self.sealed = true end
 -- Runs
 -- =======================================================
 
--- A run has returned.  If there is no memory for the step, there was no run.
-local function finish(self, label, ok, fx, ...)
-  if not ok then error(fx, 0) end
+-- Makes a step of the effects of a run.  Returns whether it is one.
+local function keep(self, label, fx)
   local changes, has_longer = private.changes(fx)
   if not changes or changes == "state" and
     fold.add(fold.new(), fx).changed == 0 then
-    return ...
+    return false
   end
   self.last_id = self.last_id + 1
-  local added, err = pcall(act, self, add, {
+  act(self, add, {
     label = label, fx = fx, id = self.last_id,
     time = self.merge_window and now(), lists = has_longer and lists.of(fx),
   })
-  if not added then
+  return true
+end
+
+-- A run has returned.  If there is no memory for the step, there was no run.
+local function finish(self, label, ok, fx, ...)
+  if not ok then error(fx, 0) end
+  local kept, is_step = pcall(keep, self, label, fx)
+  if not kept then
     private.take_back(fx)
-    error(err, 0)
+    error(is_step, 0)
   end
-  if self.on_step then self.on_step(fx, label, "run") end
+  if is_step and self.on_step then self.on_step(fx, label, "run") end
   return ...
 end
 

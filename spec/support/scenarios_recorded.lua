@@ -129,14 +129,17 @@ function scenarios.named()
   check(#tx:commit():reads() == 2)
 end
 
+-- If there is no memory for the step, nor to take the write back, it stays.
 function scenarios.steps()
   look_back()
   local mw = require "moonwatch"
   local history, doc = mw.history(), mw.track { x = 0 }
   local function set(x) doc.x = x end
   check(history:is_saved())
-  whole(function() return doc.x == 0 and not history:can_undo() end,
-    history.run, history, "one", set, 1)
+  whole(function(had_memory)
+    return (doc.x == 0 or not had_memory and doc.x == 1) and
+      not history:can_undo()
+  end, history.run, history, "one", set, 1)
   history:run("two", set, 2)
   check(not history:is_saved())
   history:mark_saved()
