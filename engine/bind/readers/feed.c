@@ -537,10 +537,22 @@ static mw_handle cover(const looking *w, int object) {
 ** News
 ** ======================================================= */
 
-/* May what was delivered have other tables below a root than there are now? */
-static int is_apart(const mwb_state *s) {
-  if (s->engine->journal.entries == 0) s->journal->has_tables = 0;
-  return s->journal->has_tables;
+/* May what was delivered have other tables below the root than there are now?
+** Then the first step that differs on a path is from a table that is below the
+** root in both.  A walk over a mixed journal does not meet each write. */
+static int is_apart(const mwb_state *s, const mwb_feed *f) {
+  mw_engine *e = s->engine;
+  mwi_undone walk;
+  memset(&walk, 0, sizeof(walk));
+  if (e->journal.entries == 0) s->journal->has_tables = 0;
+  if (!s->journal->has_tables || mw_journal_is_mixed(e))
+    return s->journal->has_tables;
+  while (mwi_journal_undone(e, &walk))
+    if ((walk.entry.type[MW_OLD] == MW_TOTHER ||
+         walk.entry.type[MW_NOW] == MW_TOTHER) &&
+        mwi_reach_has(e, f->reach, walk.entry.obj))
+      return 1;
+  return 0;
 }
 
 /* Compares what the program knows with all that is below the root as delivered;
@@ -597,7 +609,7 @@ static void gather_news(looking *w) {
   uint32_t i;
   int lost = f->lost != mw_reader_lost(e, f->id);
   mw_tree_resolve(e);
-  w->moved = is_apart(w->s);
+  w->moved = is_apart(w->s, f);
   w->logged = mwi_reach_news(e, f->reach, &list);
   if (lost) learn(w);
   lost |= f->moved || w->moved || w->logged == MWI_MISSED;
@@ -1201,7 +1213,7 @@ static int open_root(lua_State *L) {
   squash(&w);
   learn(&w);
   mwi_reach_read(e, f->reach, MWI_MISSED);
-  f->moved = late || is_apart(f->s);
+  f->moved = late || is_apart(f->s, f);
   while (late && ok && (h = next_known(f, &slot)) != MW_NONE)
     ok = !is_late(f->s, h, 2 * first - 1);
   lua_pushboolean(L, ok);
