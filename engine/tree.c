@@ -411,10 +411,17 @@ static const mw_value *key_of(mw_engine *e, uint32_t i) {
   return &its->hint;
 }
 
-/* Ends a node with its edges; the caller frees the node. */
+/* Ends a node with its edges; the caller frees the node.  What the object holds
+** may be below a root still, and has left the object.  What a dead one held has
+** left before, in this age only if orphans wait. */
 static void end_node(mw_engine *e, uint32_t n) {
+  uint32_t i, now = mwi_stamp_age(e->stamp);
+  int leaves = !e->tree.forgets || e->tree.orphans != 0;
   while (node_at(e, n)->ins != 0) end_edge(e, node_at(e, n)->ins);
-  while (node_at(e, n)->outs != 0) end_edge(e, node_at(e, n)->outs);
+  while ((i = node_at(e, n)->outs) != 0) {
+    if (leaves) node_at(e, edge_at(e, i)->child)->left = now;
+    end_edge(e, i);
+  }
 }
 
 /* }====================================================== */

@@ -371,6 +371,18 @@ describe("a patch of effects", function()
     end
   end)
 
+  it("is refused when a place of the table has gone with what is above",
+    function()
+      local part = { n = 1 }
+      local root = { list = { part }, box = { inner = { part = part } } }
+      local fx = effects_of(root, function() part.n = 2 end)
+      assert.equal(2, #fx:to_patch(root))
+      root.box = nil
+      assert.same({ nil, "a table has moved since" }, { fx:to_patch(root) })
+      mw.reap()
+      assert.same({ nil, "a table has moved since" }, { fx:to_patch(root) })
+    end)
+
   it("changes a table that comes to another place and is changed", function()
     local function new()
       local shared = { name = "shared" }
