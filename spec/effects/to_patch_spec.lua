@@ -383,6 +383,18 @@ describe("a patch of effects", function()
       assert.same({ nil, "a table has moved since" }, { fx:to_patch(root) })
     end)
 
+  it("is refused for a cycle in what stands alone before, too", function()
+    local inner = {}
+    local a, b = { k = { inner, 8 } }, { k = {} }
+    local root = { a, b }
+    local fx = effects_of(root, function()
+      root[1], root[2], inner[1] = b, a, a
+    end)
+    local operations, message = fx:to_patch(root)
+    assert.is_nil(operations)
+    assert.matches("a table inside itself", message)
+  end)
+
   it("changes a table that comes to another place and is changed", function()
     local function new()
       local shared = { name = "shared" }

@@ -9,7 +9,7 @@
 --     mates[x], differing[x]   the first table that stood where x is, and
 --                              whether they differ
 --     others[x][y]             do x and a further table differ?
---     alone[x]                 has x been looked at where there was none?
+--     alone_x[x], alone_y[y]   have they been looked at where there was none?
 
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
@@ -51,7 +51,8 @@ end
 -- Tells whether two tables differ, of which one may be nil; nil if they have
 -- not been looked at.
 function Comparison:known(x, y)
-  if not (x and y) then return self.alone[x or y] end
+  if not x then return self.alone_y[y] end
+  if not y then return self.alone_x[x] end
   if self.mates[x] == y then return self.differing[x] end
   local others = self.others[x]
   return others and others[y]
@@ -87,8 +88,10 @@ function Comparison:leave(frame)
   local x, y, differs = frame.x, frame.y, frame.differs
   if x then self.in_x[x] = nil end
   if y then self.in_y[y] = nil end
-  if not (x and y) then
-    self.alone[x or y] = true
+  if not x then
+    self.alone_y[y] = true
+  elseif not y then
+    self.alone_x[x] = true
   elseif self.mates[x] == nil then
     self.mates[x], self.differing[x] = y, differs
   else
@@ -218,7 +221,8 @@ end
 return function(a, b, before, after, same)
   local self = setmetatable({ before = before, after = after, same = same,
     frames = {}, depth = 0, in_x = {}, in_y = {}, mates = {}, differing = {},
-    others = {}, alone = {}, names = {}, seen = {}, shared = {} }, Comparison)
+    others = {}, alone_x = {}, alone_y = {}, names = {}, seen = {},
+    shared = {} }, Comparison)
   self:walk(a, b)
   self.seen = nil -- tables that are compared again are in no further places
   return self
