@@ -24,7 +24,7 @@ return {
     { "bind/watch: tree", 600, 771, "bind/watch/tree%." },
     { "bind/watch", 1800, 2099, "bind/watch/" },
     { "bind/journal", 3700, 4195, "bind/journal/" },
-    { "bind/readers: feed", 650, 1279, "bind/readers/feed%." },
+    { "bind/readers: feed", 650, 1278, "bind/readers/feed%." },
     { "bind/readers", 750, 859, "bind/readers/" },
     { "bind/snapshot", 1600, 1600, "bind/snapshot/" },
     { "bind/names", 2000, 2000, "bind/names/" },

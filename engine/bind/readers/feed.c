@@ -539,17 +539,16 @@ static mw_handle cover(const looking *w, int object) {
 
 /* May what was delivered have other tables below the root than there are now?
 ** Then the first step that differs on a path is from a table that is below the
-** root in both.  A walk over a mixed journal does not meet each write. */
+** root in both.  In a mixed journal the walk meets only the first write of a
+** field, whose value need not be that which is there. */
 static int is_apart(const mwb_state *s, const mwb_feed *f) {
   mw_engine *e = s->engine;
   mwi_undone walk;
   memset(&walk, 0, sizeof(walk));
   if (e->journal.entries == 0) s->journal->has_tables = 0;
-  if (!s->journal->has_tables || mw_journal_is_mixed(e))
-    return s->journal->has_tables;
-  while (mwi_journal_undone(e, &walk))
+  while (s->journal->has_tables && mwi_journal_undone(e, &walk))
     if ((walk.entry.type[MW_OLD] == MW_TOTHER ||
-         walk.entry.type[MW_NOW] == MW_TOTHER) &&
+         walk.entry.type[MW_NOW] == MW_TOTHER || mw_journal_is_mixed(e)) &&
         mwi_reach_has(e, f->reach, walk.entry.obj))
       return 1;
   return 0;
