@@ -2063,3 +2063,34 @@ describe("a history in a transaction", function()
     assert.equal(2, obj.x)
   end)
 end)
+
+describe("a history and a lost transaction", function()
+  it("are whole when the collector finds it at any instruction of a run",
+    function()
+      local doc, history = mw.track { n = 0 }, mw.history { limit = 2 }
+      local function write(n) doc.n = doc.n + n end
+      for at = 1, 201, 4 do
+        local tx = mw.begin()
+        coroutine.resume(coroutine.create(function()
+          mw.begin()
+          history:run("lost", write, 0.5)
+          coroutine.yield()
+        end))
+        local left = at
+        debug.sethook(function()
+          left = left - 1
+          if left == 0 then collectgarbage() end
+        end, "", 1)
+        local ok, message = pcall(history.run, history, "run", write, 1)
+        debug.sethook()
+        assert(ok, message)
+        tx:rollback()
+      end
+      mw.reap()
+      local n = doc.n
+      while history:undo() do end
+      assert.is_true(doc.n <= n)
+      history:run("after", write, 1)
+      assert.equal("after", history:undo())
+    end)
+end)

@@ -815,8 +815,8 @@ function feed:read() end
 ---Looks: returns an iterator of object, key, old and new value of each field
 ---that has changed since the last look, and the kind of change: `"attach"` if
 ---the new value is a table of which all fields follow, with the table's mark;
----`"detach"` of a table that is below the root no more; `"class"` with the
----old and the new metatable.
+---`"detach"` of a table that is below the root no more; `"class"` with the old
+---and the new metatable.
 ---@return fun(): (any, any, any, any, moonwatch.Kind|"attach"|"detach"|"class", string?) next
 function feed:changes() end
 

@@ -72,8 +72,16 @@ local function revert(self, note)
   for _, name in ipairs(SCALARS) do self[name] = note[name] end
 end
 
--- The transaction of a deed is taken back.
-local function take_back(self, note)
+-- The last note is a weak key: a weak value is gone before the finaliser of a
+-- lost transaction takes its deeds back.
+local function set_last_note(self, note)
+  local former = next(self.notes)
+  if former then self.notes[former] = nil end
+  self.notes[note] = true
+end
+
+-- Reverts the deed of a note, and does those after it again.
+local function withdraw(self, note)
   local list, last = {}, note
   local later = note
   while later do
@@ -88,18 +96,41 @@ local function take_back(self, note)
     perform(self, list[i])
     last.next, last = list[i], list[i]
   end
-  self.notes.last = last
+  set_last_note(self, last)
+end
+
+-- What the collector finds in the midst of a deed waits for its end.
+local function withdraw_waiting(self)
+  while self.waiting and not self.busy do
+    local note = self.waiting[1]
+    self.waiting, self.busy = self.waiting[2], true
+    withdraw(self, note)
+    self.busy = false
+  end
+end
+
+-- The transaction of a deed is taken back.
+local function take_back(self, note)
+  self.waiting = { note, self.waiting }
+  withdraw_waiting(self)
 end
 
 -- Does a deed.
 local function act(self, deed, ...)
-  local last, nested = self.notes.last, in_transaction()
-  if not last and not nested then return deed(self, ...) end
-  local note = { deed = deed, arguments = { ... } }
-  if nested then on_rollback(function() take_back(self, note) end) end
-  if last then last.next = note end
-  self.notes.last = note
-  perform(self, note)
+  self.busy = true
+  local nested = in_transaction()
+  if nested or next(self.notes) then
+    local note = { deed = deed, arguments = { ... } }
+    if nested then on_rollback(function() take_back(self, note) end) end
+    local last = next(self.notes)
+    if last then last.next = note end
+    set_last_note(self, note)
+    perform(self, note)
+  else
+    deed(self, ...)
+  end
+  self.busy = false
+  withdraw_waiting(self)
 end
 
 -- }======================================================
@@ -254,7 +285,9 @@ local function finish(self, label, ok, fx, ...)
   if not ok then error(fx, 0) end
   local kept, is_step = pcall(keep, self, label, fx)
   if not kept then
+    self.note, self.busy = nil, false
     private.take_back(fx)
+    withdraw_waiting(self)
     error(is_step, 0)
   end
   if is_step and self.on_step then self.on_step(fx, label, "run") end
@@ -368,7 +401,7 @@ end
 function History:mark_saved()
   self = reading_state(self, "mark_saved")
   self.saved = id_at(self, self.at)
-  local note = self.notes.last
+  local note = next(self.notes)
   if note then note.was_saved = true end
 end
 
@@ -412,7 +445,7 @@ return function(opts)
   return new {
     steps = {}, first = 1, at = 0, last = 0, sealed = false,
     base = 0, last_id = 0, saved = 0,
-    note = nil, notes = setmetatable({}, { __mode = "v" }), merging = {},
+    note = nil, notes = setmetatable({}, { __mode = "k" }), merging = {},
     limit = opts.limit or math.huge, merge_window = opts.merge_window,
     on_step = opts.on_step, on_conflict = opts.on_conflict,
   }
