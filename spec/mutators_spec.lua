@@ -33,6 +33,13 @@ local function use(changes, name)
   mw.policy({ classes = { [name or "List"] = rules(changes) } }):use()
 end
 
+-- Elements are written as fields, too.
+local function let_write()
+  class.push, class.pop = methods.push, methods.pop
+  class.__index = function(list, key) return class[key] or lists[list][key] end
+  class.__newindex = function(list, key, value) lists[list][key] = value end
+end
+
 local function entries(fx)
   local texts = {}
   for e in fx:entries() do
@@ -297,11 +304,7 @@ describe("a call of a userdata's mutator", function()
   end)
 
   it("goes with writes to fields that are part of the state", function()
-    class.push, class.pop = methods.push, methods.pop
-    class.__index = function(list, key)
-      return class[key] or lists[list][key]
-    end
-    class.__newindex = function(list, key, value) lists[list][key] = value end
+    let_write()
     local list, history = mw.track(new("a")), mw.history()
     local function change()
       list[2] = "x"
@@ -344,11 +347,7 @@ describe("a call of a userdata's mutator", function()
   end)
 
   it("is undone after writes to fields that it has changed", function()
-    class.push, class.pop = methods.push, methods.pop
-    class.__index = function(list, key)
-      return class[key] or lists[list][key]
-    end
-    class.__newindex = function(list, key, value) lists[list][key] = value end
+    let_write()
     local list, history = mw.track(new("a")), mw.history()
     history:run("call last", function()
       list[2] = "x"
@@ -374,13 +373,7 @@ describe("a call of a userdata's mutator", function()
 
   it("is asked about, and what was written before, where the state is another",
     function()
-      class.push, class.pop = methods.push, methods.pop
-      class.__index = function(list, key)
-        return class[key] or lists[list][key]
-      end
-      class.__newindex = function(list, key, value)
-        lists[list][key] = value
-      end
+      let_write()
       local asked = {}
       local list = mw.track(new("a"))
       local history = mw.history { on_conflict = function(entry)

@@ -23,7 +23,7 @@ return {
     { "bind/traps", 2700, 2801, "bind/traps/" },
     { "bind/watch: tree", 600, 771, "bind/watch/tree%." },
     { "bind/watch", 1800, 2099, "bind/watch/" },
-    { "bind/journal", 3700, 4227, "bind/journal/" },
+    { "bind/journal", 3700, 4236, "bind/journal/" },
     { "bind/readers: feed", 650, 1278, "bind/readers/feed%." },
     { "bind/readers", 750, 859, "bind/readers/" },
     { "bind/snapshot", 1600, 1600, "bind/snapshot/" },

@@ -45,7 +45,6 @@ static int refuses(heap *h, const void *ptr, size_t size) {
     return h->requests == h->n || h->requests == h->n + 1;
   if (h->mode == HEAP_FAIL_EVER) return h->requests >= h->n;
   if (h->mode == HEAP_FAIL_FIRST) return !was_refused(h, ptr, size);
-  if (h->mode == HEAP_LIMIT) return h->bytes + size > h->n;
   return 0;
 }
 

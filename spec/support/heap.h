@@ -16,8 +16,7 @@ typedef enum heap_mode {
   HEAP_FAIL_ONCE,  /* the nth request from now fails */
   HEAP_FAIL_TWICE, /* the nth and the next: also after a collection */
   HEAP_FAIL_EVER,  /* the nth and all after it fail */
-  HEAP_FAIL_FIRST, /* each request for an object of Lua fails the first time */
-  HEAP_LIMIT       /* requests fail that would make more than n bytes live */
+  HEAP_FAIL_FIRST  /* each request for an object of Lua fails the first time */
 } heap_mode;
 
 #define HEAP_REFUSED 16

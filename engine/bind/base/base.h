@@ -195,21 +195,6 @@ static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
   return slot;
 }
 
-/*
-** Returns the slot of the value at `index`, or 0; may push.  For the hot
-** methods.  A known address can belong to a dead object only if a collection's
-** dead are not forgotten yet.  At other times the slot needs no look into the
-** array of objects, which saves a cache miss.
-*/
-static inline uint32_t mwb_hot_slot(lua_State *L, mwb_state *s, int index) {
-  const void *ptr = mwb_address(L, index);
-  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  if (slot == 0) return 0;
-  if (!mwb_look_for_probe(L, MWB_UPOBJECTS) && s->engine->identity.left == 0)
-    return slot;
-  return (lua_rawgeti(L, MWB_UPOBJECTS, slot) != LUA_TNIL) ? slot : 0;
-}
-
 /* Gives the value at `index`, which has no slot, a handle.  Raises if the value
 ** is not an object. */
 mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
@@ -229,9 +214,6 @@ mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index);
 ** object. */
 mwb_state *mwb_enter_object(lua_State *L, const char *name, int args);
 
-/* Returns the serial of `h`, whose object must be alive. */
-lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h);
-
 /* Is the object of `h` alive?  If so, pushes the object, else some value. */
 static inline int mwb_alive(lua_State *L, const mwb_state *s, mw_handle h) {
   if (!mwi_identity_is_valid(&s->engine->identity, h)) {
@@ -243,10 +225,6 @@ static inline int mwb_alive(lua_State *L, const mwb_state *s, mw_handle h) {
   lua_replace(L, -2);
   return !lua_isnil(L, -1);
 }
-
-/* Looks at no more than `looks` slots, and handles no more than `deaths`
-** deaths.  Returns the number of deaths handled. */
-size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths);
 
 /* Looks at a few slots, and at more the more objects have become known since.
 ** The second function, for writes, calls nothing of the program. */
@@ -343,10 +321,6 @@ typedef struct mwb_classes {
 /* Is the table at `index` a class?  `walk` may be NULL. */
 int mwb_is_class(lua_State *L, const mwb_state *s, int index,
                  const mwb_classes *walk);
-
-/* The table on the top is a class: for the walk, or with NULL for the library,
-** which lets go of the table. */
-void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk);
 
 /* Finds the classes of the object at `object`, likewise.  Returns whether it
 ** has one. */

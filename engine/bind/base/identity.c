@@ -92,16 +92,12 @@ mwb_state *mwb_enter_object(lua_State *L, const char *name, int args) {
   return s;
 }
 
-lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h) {
-  uint64_t serial = 0;
-  mwb_check(L, mw_object_serial(s->engine, h, &serial));
-  return (lua_Integer)serial;
-}
-
 static int id(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_identify(L, s, "id", 1, 1);
-  lua_pushinteger(L, mwb_serial(L, s, h));
+  uint64_t serial = 0;
+  mwb_check(L, mw_object_serial(s->engine, h, &serial));
+  lua_pushinteger(L, (lua_Integer)serial);
   return 1;
 }
 
@@ -169,7 +165,10 @@ static size_t notify(lua_State *L, mwb_state *s, size_t n) {
 /* Slots that a call examines after a collection, at least. */
 #define LOOKS 4
 
-size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
+/* Looks at no more than `looks` slots, and handles no more than `deaths`
+** deaths.  Returns the number of deaths handled. */
+static size_t reap_some(lua_State *L, mwb_state *s, size_t looks,
+                        size_t deaths) {
   size_t n = notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   if (s->watch->storing == 0) mwb_let_go(L, s, looks);
@@ -195,7 +194,7 @@ static size_t take_made(mwb_state *s) {
 
 void mwb_reap_slice(lua_State *L, mwb_state *s) {
   size_t made = take_made(s);
-  mwb_reap(L, s, LOOKS + EACH * made, 1 + EACH / 2 * made);
+  reap_some(L, s, LOOKS + EACH * made, 1 + EACH / 2 * made);
   if (!mw_reap_due(s->engine)) s->base->made = 0;
 }
 
@@ -229,8 +228,8 @@ static int reap(lua_State *L) {
   mwb_probe(L, s);
   mwb_end_waiting(L, s);
   mwb_raise_late(L, s);
-  n = mwb_reap(L, s, looks_for(budget), (size_t)budget);
-  if (n == 0 && budget > 0) n = mwb_reap(L, s, s->engine->identity.left, 1);
+  n = reap_some(L, s, looks_for(budget), (size_t)budget);
+  if (n == 0 && budget > 0) n = reap_some(L, s, s->engine->identity.left, 1);
   lua_pushinteger(L, (lua_Integer)n);
   return 1;
 }

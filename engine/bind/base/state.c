@@ -45,7 +45,9 @@ int mwb_is_class(lua_State *L, const mwb_state *s, int index,
   return yes || (walk != NULL && walk->any && has(L, walk->found, index));
 }
 
-void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
+/* The table on the top is a class: for the walk, or with NULL for the library,
+** which lets go of the table. */
+static void add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
   int top = lua_gettop(L);
   if (walk != NULL)
     lua_pushvalue(L, walk->found);
@@ -81,9 +83,9 @@ static void add_chain(lua_State *L, mwb_state *s, mwb_classes *walk) {
   int top = lua_gettop(L), n;
   for (n = 0; n < MAXCHAIN && lua_istable(L, top); n++) {
     if (mwb_is_class(L, s, top, walk)) break;
-    mwb_add_class(L, s, walk);
+    add_class(L, s, walk);
     if (!go_up(L)) break;
-    if (!mwb_is_class(L, s, top, walk)) mwb_add_class(L, s, walk);
+    if (!mwb_is_class(L, s, top, walk)) add_class(L, s, walk);
     mwb_push_class(L, top);
     lua_replace(L, top);
   }
@@ -125,7 +127,7 @@ static int stands_for_class(lua_State *L, int parent) {
 int mwb_is_contents(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
   if (!lua_istable(L, -1) || mwb_is_class(L, s, -1, walk)) return 0;
   if (!stands_for_class(L, parent)) return 1;
-  mwb_add_class(L, s, walk);
+  add_class(L, s, walk);
   return 0;
 }
 
@@ -255,7 +257,7 @@ static int note_class(lua_State *L) {
 
 /* Adds the value on the top, and pops it. */
 static void add_own(lua_State *L, mwb_state *s) {
-  if (lua_istable(L, -1)) mwb_add_class(L, s, NULL);
+  if (lua_istable(L, -1)) add_class(L, s, NULL);
   lua_pop(L, 1);
 }
 

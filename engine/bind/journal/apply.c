@@ -186,9 +186,10 @@ int mwb_write_one(lua_State *L) {
 ** All writes
 ** ======================================================= */
 
-/* The stack of `ask_all` and `store_all`; what is above PROBLEM is only used
-** back: the numbers of the restoring writes, and the value of a fold. */
-enum { FROM = 1, BY, INSTEAD, PROBLEM, NUMBERS, HEARD, ERROR };
+/* The stack of `ask_all` and `store_all`.  FUNCTION is what they call for each
+** write; what is above is only used back: the numbers of the restoring writes,
+** and the value of a fold. */
+enum { FROM = 1, BY, INSTEAD, PROBLEM, FUNCTION, NUMBERS, HEARD, ERROR };
 
 /* A run through all writes, which an error ends at the write `at`. */
 typedef struct progress {
@@ -201,7 +202,8 @@ typedef struct progress {
   int intact;        /* has nobody written the objects since the effects? */
 } progress;
 
-/* Pushes object, key and value of the next write; returns 0 at the end. */
+/* Pushes FUNCTION, and object, key and value of the next write for it; returns
+** 0 at the end. */
 static int next_write(lua_State *L, mwb_state *s, progress *p) {
   const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, FROM);
   int back = p->write.way & MWB_BACK, top = lua_gettop(L), instead;
@@ -215,6 +217,7 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
     if (instead == LUA_TBOOLEAN) continue;
     place = mwb_find_entries(L, FROM);
     entry = &place.entries[p->at - 1];
+    lua_pushvalue(L, FUNCTION);
     if (!mwb_alive(L, s, entry->obj)) continue;
     mwb_unpack(L, place.values, entry, MW_KEY);
     if (instead == LUA_TTABLE)
@@ -251,15 +254,16 @@ static int ask_one(lua_State *L) {
 static int ask_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  for (; next_write(L, s, p); lua_settop(L, PROBLEM)) {
+  for (mwb_push_function(L, s, ask_one); next_write(L, s, p);
+       lua_settop(L, FUNCTION)) {
     int value = lua_gettop(L);
     lua_pushvalue(L, value);
-    lua_insert(L, value - 2); /* for the comparison */
+    lua_insert(L, value - 3); /* for the comparison */
     lua_pushinteger(L, p->write.kind);
     lua_pushinteger(L, (p->write.kind == MW_METATABLE)  ? p->write.kind
                        : (p->write.way & MWB_BACK) != 0 ? MW_ROLLBACK
                                                         : MW_APPLY);
-    mwb_call(L, s, ask_one, 5, 1);
+    lua_call(L, 5, 1);
     if (mwb_is_same(L, -1, -2)) continue;
     if (!lua_istable(L, INSTEAD)) {
       lua_newtable(L);
@@ -335,12 +339,13 @@ static int store_all(lua_State *L) {
   int back = p->write.way & MWB_BACK, top;
   lua_pushnil(L);
   lua_replace(L, PROBLEM);
+  mwb_push_function(L, s, mwb_write_one);
   if (back) begin_undo(L, s, p);
   for (top = lua_gettop(L); next_write(L, s, p); lua_settop(L, top)) {
     uint64_t seq = s->engine->journal.seq;
     lua_pushlightuserdata(L, &p->write);
     s->journal->given = p->cause;
-    mwb_call(L, s, mwb_write_one, 4, 1);
+    lua_call(L, 4, 1);
     if (back && p->numbers != NULL && s->engine->journal.seq != seq)
       p->numbers[p->at - 1] = last_number(L, s);
     if (!lua_isnil(L, -1) && lua_isnil(L, PROBLEM)) lua_replace(L, PROBLEM);

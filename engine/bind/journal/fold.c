@@ -230,6 +230,7 @@ static int changed(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = mwb_check_effects(L, "apply");
   int back = lua_toboolean(L, 3), part = back ? MW_NOW : MW_OLD, lives = 0;
+  int is_userdata = 0; /* is it the object at ITS_OBJECT? */
   uint32_t i, number;
   mw_handle last = MW_NONE;
   mwb_fold f;
@@ -241,11 +242,14 @@ static int changed(lua_State *L) {
     mw_entry entry;
     number = back ? (uint32_t)fx->n + 1 - i : i;
     entry = p.entries[number - 1];
-    if (entry.obj != last) lives = find_object(L, s, entry.obj);
-    last = entry.obj;
+    if (entry.obj != last) {
+      last = entry.obj;
+      lives = find_object(L, s, last);
+      is_userdata = lives && lua_isuserdata(L, ITS_OBJECT);
+    }
     if (!lives) continue;
     lua_settop(L, CONTENTS);
-    if (lua_isuserdata(L, ITS_OBJECT) &&
+    if (is_userdata &&
         note_userdata(L, entry.obj,
                       entry.kind == MW_CALL ? CALLED : ASSIGNED) ==
             (CALLED | ASSIGNED))
@@ -258,7 +262,7 @@ static int changed(lua_State *L) {
     if (is_same_value(L, &p, &entry)) continue;
     lua_pop(L, 1);
     note_difference(L, FOUND, number);
-    if (lua_isuserdata(L, ITS_OBJECT)) note_userdata(L, entry.obj, DIFFERS);
+    if (is_userdata) note_userdata(L, entry.obj, DIFFERS);
   }
   lua_settop(L, VALUES);
   return lua_isnil(L, FOUND) ? 0 : 2;

@@ -188,7 +188,10 @@ static int may_have_raw(lua_State *L, const mwb_state *s, int index) {
   return any;
 }
 
-int mwb_absorb(lua_State *L, mwb_state *s, int index) {
+/* What is in the table at `index` itself, but for metamethods, was put there
+** raw.  Makes these fields contents, by writes of the kind "raw", unless the
+** object's class is at work.  Returns whether there were any. */
+static int absorb_raw(lua_State *L, mwb_state *s, int index) {
   int any;
   index = lua_absindex(L, index);
   if (!may_have_raw(L, s, index)) return 0;
@@ -220,7 +223,7 @@ static int raw_set(lua_State *L) {
     return 1;
   }
   if (s->engine != NULL) {
-    mwb_absorb(L, mwb_enter(L), OBJECT); /* no raw field is to hide it */
+    absorb_raw(L, mwb_enter(L), OBJECT); /* no raw field is to hide it */
     h = mwb_handle_of(L, s, OBJECT);
   }
   lua_settop(L, 3);
@@ -241,7 +244,7 @@ static int raw_set(lua_State *L) {
 
 static int sync(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "sync", 1);
-  lua_pushboolean(L, mwb_absorb(L, s, 1));
+  lua_pushboolean(L, absorb_raw(L, s, 1));
   return 1;
 }
 

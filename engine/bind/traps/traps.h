@@ -87,11 +87,6 @@ static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, s->traps->names[name]);
 }
 
-/* touch.c: what is in the table at `index` itself, but for metamethods, was put
-** there raw.  Makes these fields contents, by writes of the kind "raw", unless
-** the object's class is at work.  Returns whether there were any. */
-int mwb_absorb(lua_State *L, mwb_state *s, int index);
-
 /* Is the `__newindex` of the object's class running for the object? */
 int mwb_in_class(const mwb_state *s, mw_handle obj);
 
