@@ -17,7 +17,7 @@ return {
       "engine/trace_file%.", "engine/json%." },
     { "check, dump", 800, 999, "engine/check%.", "engine/dump%." },
     { "bind/base: host", 252, 252, "bind/base/host%." },
-    { "bind/base: later, state", 700, 715, "bind/base/later%.",
+    { "bind/base: later, state", 700, 716, "bind/base/later%.",
       "bind/base/state%." },
     { "bind/base", 1900, 2413, "bind/base/" },
     { "bind/traps", 2700, 2801, "bind/traps/" },

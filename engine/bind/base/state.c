@@ -45,8 +45,7 @@ int mwb_is_class(lua_State *L, const mwb_state *s, int index,
   return yes || (walk != NULL && walk->any && has(L, walk->found, index));
 }
 
-/* The table on the top is a class: for the walk, or with NULL for the library,
-** which lets go of the table. */
+/* The table on the top is a class: for the walk, or for all (NULL). */
 static void add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
   int top = lua_gettop(L);
   if (walk != NULL)
