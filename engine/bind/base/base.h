@@ -44,28 +44,33 @@ struct mwb_base_state {
 /* }====================================================== */
 
 /* {======================================================
-** library.c: the functions with which each file adds to the library.
+** library.c: what each file adds to the library.
 ** ======================================================= */
 
-/* The files that set public functions in the library's table on the top, and
-** those that set functions for the library's own Lua files in the table on the
-** top: mwb_open_NAME(L).  The first makes MWB_OURS, which the metatables of the
-** others enter. */
+/* The files with public functions, mwb_NAME_functions, and those that have more
+** to make in the library's table on the top: mwb_open_NAME(L).  The first makes
+** MWB_OURS, which the metatables of the others enter.  Then the same for the
+** library's own Lua files. */
 /* clang-format off */
+#define MWB_PUBLIC_FUNCTIONS(each) \
+  each(identity) each(plain) each(touch) each(memory)
 #define MWB_PUBLIC(each) \
-  each(ours) each(keys) each(identity) each(clock) each(guard) \
-  each(shadow) each(watch) each(batch) each(touch) each(plain) \
-  each(trace) each(timed) each(lanes) each(origins) each(memory)
-
+  each(ours) each(keys) each(clock) each(guard) each(shadow) each(watch) \
+  each(batch) each(trace) each(timed) each(lanes) each(origins)
+#define MWB_PRIVATE_FUNCTIONS(each) \
+  each(classes) each(deaths) each(calls) each(interception) each(tree) \
+  each(apply) each(fold) each(writers) each(snapshots) each(restores) \
+  each(replay) each(hierarchy) each(timers) each(tracing) each(trace_file)
 #define MWB_PRIVATE(each) \
-  each(classes) each(boxes) each(views) each(policy) each(calls) each(cell) \
-  each(coroutines) each(deaths) each(later) each(entries) each(effects) \
-  each(fold) each(replay) each(transaction) each(interception) each(reads) \
-  each(userdata) each(state) each(tree) each(hierarchy) each(apply) \
-  each(snapshots) each(restores) each(timers) each(tracing) \
-  each(trace_file) each(memo) each(readers) each(writers) \
-  each(feeds)
+  each(boxes) each(views) each(policy) each(cell) each(coroutines) each(later) \
+  each(entries) each(effects) each(transaction) each(reads) each(userdata) \
+  each(state) each(memo) each(readers) each(feeds)
 /* clang-format on */
+
+#define MWB_FUNCTIONS(file) extern const luaL_Reg mwb_##file##_functions[];
+MWB_PUBLIC_FUNCTIONS(MWB_FUNCTIONS)
+MWB_PRIVATE_FUNCTIONS(MWB_FUNCTIONS)
+#undef MWB_FUNCTIONS
 
 #define MWB_OPEN(file) void mwb_open_##file(lua_State *L);
 MWB_PUBLIC(MWB_OPEN)
@@ -97,8 +102,8 @@ void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 ** and setting a field raises an error, which says what to `use`, or NULL. */
 void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use);
 
-/* Makes a metatable, with methods under `__index`, and makes the metatable the
-** state's value `value`. */
+/* Makes a metatable, with methods under `__index` (either list may be NULL), and
+** makes the metatable the state's value `value`. */
 void mwb_new_meta(lua_State *L, int value, const char *type,
                   const luaL_Reg *meta, const luaL_Reg *methods);
 

@@ -93,11 +93,8 @@ static int is_ours(lua_State *L) {
   return 1;
 }
 
-void mwb_open_classes(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"add_class", add_class}, {"is_ours", is_ours}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_classes_functions[] = {
+    {"add_class", add_class}, {"is_ours", is_ours}, {NULL, NULL}};
 
 void mwb_new_meta(lua_State *L, int value, const char *type,
                   const luaL_Reg *meta, const luaL_Reg *methods) {
@@ -109,9 +106,9 @@ void mwb_new_meta(lua_State *L, int value, const char *type,
   lua_pushboolean(L, 0);
   lua_setfield(L, -2, "__metatable");
   lua_newtable(L);
-  mwb_set_funcs(L, methods);
+  if (methods != NULL) mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
   mwb_seal(L, s, -1, NULL);
-  mwb_set_funcs(L, meta); /* may replace __index and __newindex */
+  if (meta != NULL) mwb_set_funcs(L, meta); /* may replace __index */
   mwb_keep(L, s, value);
 }

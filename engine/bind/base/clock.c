@@ -214,8 +214,7 @@ static int named_clock(lua_State *L) {
 
 void mwb_open_clock(lua_State *L) {
   static const luaL_Reg functions[] = {{"clock", named_clock}, {NULL, NULL}};
-  static const luaL_Reg none[] = {{NULL, NULL}};
-  mwb_new_meta(L, MWB_CLOCK, "clock", none, none);
+  mwb_new_meta(L, MWB_CLOCK, "clock", NULL, NULL);
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_CLOCKS);
   mwb_set_funcs(L, functions);

@@ -268,17 +268,11 @@ static int collections(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_deaths(lua_State *L) {
-  static const luaL_Reg functions[] = {{"deaths", set_deaths},
-                                       {"is_dead", is_dead},
-                                       {"is_object", is_object},
-                                       {"collections", collections},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_deaths_functions[] = {{"deaths", set_deaths},
+                                         {"is_dead", is_dead},
+                                         {"is_object", is_object},
+                                         {"collections", collections},
+                                         {NULL, NULL}};
 
-void mwb_open_identity(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"id", id}, {"object", object}, {"reap", reap}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_identity_functions[] = {
+    {"id", id}, {"object", object}, {"reap", reap}, {NULL, NULL}};

@@ -362,11 +362,15 @@ static int build(lua_State *L) {
   lua_pop(L, 2);
   mwb_push_function(L, s, called);
   mwb_keep(L, s, MWB_CALLED);
+#define ADD(file) mwb_set_funcs(L, mwb_##file##_functions);
 #define OPEN(file) mwb_open_##file(L);
   MWB_PUBLIC(OPEN)
+  MWB_PUBLIC_FUNCTIONS(ADD)
   lua_newtable(L);
   MWB_PRIVATE(OPEN)
+  MWB_PRIVATE_FUNCTIONS(ADD)
 #undef OPEN
+#undef ADD
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");

@@ -43,7 +43,4 @@ static int memory(lua_State *L) {
   return 1;
 }
 
-void mwb_open_memory(lua_State *L) {
-  static const luaL_Reg functions[] = {{"memory", memory}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_memory_functions[] = {{"memory", memory}, {NULL, NULL}};

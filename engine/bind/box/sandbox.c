@@ -406,11 +406,10 @@ void mwb_open_boxes(lua_State *L) {
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"load", box_load}, {"call", box_call}, {"used", box_used}, {NULL, NULL}};
-  static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg given[] = {
       {"pcall", give_pcall},   {"xpcall", give_xpcall}, {"print", give_print},
       {"resume", give_resume}, {"wrap", give_wrap},     {NULL, NULL}};
-  mwb_new_meta(L, MWB_SANDBOX, "sandbox", none, methods);
+  mwb_new_meta(L, MWB_SANDBOX, "sandbox", NULL, methods);
   mwb_set_funcs(L, functions);
   lua_newtable(L);
   mwb_set_funcs(L, given);

@@ -279,13 +279,12 @@ void mwb_open_views(lua_State *L) {
                                   {"__len", view_len},
                                   {"__pairs", view_pairs},
                                   {NULL, NULL}};
-  static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {{"view", view},
                                        {"meant", meant},
                                        {"sees_through", sees_through},
                                        {"pairs_by", pairs_by},
                                        {NULL, NULL}};
-  mwb_new_meta(L, MWB_VIEW, "view", meta, none);
+  mwb_new_meta(L, MWB_VIEW, "view", meta, NULL);
   mwb_new_ephemeron(L, MWB_VIEWS);
   mwb_new_ephemeron(L, MWB_TARGETS);
   static const luaL_Reg given[] = {{"getmetatable", box_getmetatable},

@@ -404,8 +404,5 @@ static int take_back(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_apply(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"store", store_writes}, {"take_back", take_back}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_apply_functions[] = {
+    {"store", store_writes}, {"take_back", take_back}, {NULL, NULL}};

@@ -258,8 +258,7 @@ static void learn_functions(lua_State *L, mwb_state *s) {
 void mwb_open_coroutines(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   static const luaL_Reg meta[] = {{"__gc", lose}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{NULL, NULL}};
   learn_functions(L, s);
-  mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
+  mwb_new_meta(L, MWB_RECORD, "coroutine", meta, NULL);
   mwb_new_ephemeron(L, MWB_RECORDS);
 }

@@ -348,8 +348,5 @@ static int sum(lua_State *L) {
   return 1;
 }
 
-void mwb_open_fold(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"changed", changed}, {"changes", changes}, {"sum", sum}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_fold_functions[] = {
+    {"changed", changed}, {"changes", changes}, {"sum", sum}, {NULL, NULL}};

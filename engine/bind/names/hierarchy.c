@@ -724,10 +724,7 @@ static int its(lua_State *L) {
   return 1;
 }
 
-void mwb_open_hierarchy(lua_State *L) {
-  static const luaL_Reg functions[] = {{"hierarchy_class", make_class},
-                                       {"hierarchy", new_hierarchy},
-                                       {"its", its},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_hierarchy_functions[] = {{"hierarchy_class", make_class},
+                                            {"hierarchy", new_hierarchy},
+                                            {"its", its},
+                                            {NULL, NULL}};

@@ -432,8 +432,7 @@ void mwb_open_readers(lua_State *L) {
                                        {"delivered_now", delivered_now},
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};
-  static const luaL_Reg none[] = {{NULL, NULL}};
-  mwb_new_meta(L, MWB_READER, "reader", meta, none);
-  mwb_new_meta(L, MWB_LOOK, "look", none, none);
+  mwb_new_meta(L, MWB_READER, "reader", meta, NULL);
+  mwb_new_meta(L, MWB_LOOK, "look", NULL, NULL);
   mwb_set_funcs(L, functions);
 }

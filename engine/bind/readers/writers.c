@@ -306,8 +306,5 @@ static int kept_writer(lua_State *L) {
                         mw_delivery_of(s->engine, its.cause, its.seq), its.seq);
 }
 
-void mwb_open_writers(lua_State *L) {
-  static const luaL_Reg functions[] = {{"kept_writer", kept_writer},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_writers_functions[] = {{"kept_writer", kept_writer},
+                                          {NULL, NULL}};

@@ -105,10 +105,7 @@ static int same_code(lua_State *L) {
   return 1;
 }
 
-void mwb_open_replay(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"owner", owner},         {"moment", moment},   {"copy", copy},
-      {"count", count},         {"differs", differs}, {"cause", cause},
-      {"same_code", same_code}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_replay_functions[] = {
+    {"owner", owner},         {"moment", moment},   {"copy", copy},
+    {"count", count},         {"differs", differs}, {"cause", cause},
+    {"same_code", same_code}, {NULL, NULL}};

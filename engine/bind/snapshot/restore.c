@@ -508,8 +508,5 @@ static int set_mark(lua_State *L) {
   return 0;
 }
 
-void mwb_open_restores(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"restore", restore}, {"set_mark", set_mark}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_restores_functions[] = {
+    {"restore", restore}, {"set_mark", set_mark}, {NULL, NULL}};

@@ -603,7 +603,5 @@ static int snapshot(lua_State *L) {
   return 2;
 }
 
-void mwb_open_snapshots(lua_State *L) {
-  static const luaL_Reg functions[] = {{"snapshot", snapshot}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_snapshots_functions[] = {{"snapshot", snapshot},
+                                            {NULL, NULL}};

@@ -672,13 +672,10 @@ static int wall(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_timers(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"timer", set_timer},         {"wall", wall},
-      {"begin_scope", begin_scope}, {"now", now},
-      {"nanoseconds", nanoseconds}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_timers_functions[] = {
+    {"timer", set_timer},         {"wall", wall},
+    {"begin_scope", begin_scope}, {"now", now},
+    {"nanoseconds", nanoseconds}, {NULL, NULL}};
 
 /* Pushes `timed` with its upvalues. */
 static void push_timed(lua_State *L, mwb_state *s) {
@@ -697,7 +694,6 @@ void mwb_open_timed(lua_State *L) {
                                        {"outermost_scope", outermost_scope},
                                        {"timing", timing},
                                        {NULL, NULL}};
-  static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", finish_scope}, {"__gc", finish_scope}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"add", add_data},
@@ -709,7 +705,7 @@ void mwb_open_timed(lua_State *L) {
   mwb_push(L, s, MWB_SCOPE);
   mwb_seal(L, s, -1, "scope:add");
   lua_pop(L, 1);
-  mwb_new_meta(L, MWB_SET, "set", none, none);
+  mwb_new_meta(L, MWB_SET, "set", NULL, NULL);
   mwb_set_funcs(L, functions);
   push_timed(L, s);
   lua_setfield(L, -2, "timed");

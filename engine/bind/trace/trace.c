@@ -480,15 +480,12 @@ static int trace_methods(lua_State *L) {
   return 2;
 }
 
-void mwb_open_tracing(lua_State *L) {
-  static const luaL_Reg functions[] = {{"contexts", set_contexts},
-                                       {"json", json},
-                                       {"label", set_label},
-                                       {"traced", traced},
-                                       {"trace_methods", trace_methods},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_tracing_functions[] = {{"contexts", set_contexts},
+                                          {"json", json},
+                                          {"label", set_label},
+                                          {"traced", traced},
+                                          {"trace_methods", trace_methods},
+                                          {NULL, NULL}};
 
 /* }====================================================== */
 

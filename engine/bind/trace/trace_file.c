@@ -144,8 +144,5 @@ static int write_trace(lua_State *L) {
   return 1;
 }
 
-void mwb_open_trace_file(lua_State *L) {
-  static const luaL_Reg functions[] = {{"write_trace", write_trace},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_trace_file_functions[] = {{"write_trace", write_trace},
+                                             {NULL, NULL}};

@@ -137,7 +137,4 @@ static int plain(lua_State *L) {
   return 1;
 }
 
-void mwb_open_plain(lua_State *L) {
-  static const luaL_Reg functions[] = {{"plain", plain}, {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_plain_functions[] = {{"plain", plain}, {NULL, NULL}};

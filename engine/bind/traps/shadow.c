@@ -81,10 +81,9 @@ static int refuse_no_class(lua_State *L) {
 }
 
 static void open_no_class(lua_State *L, mwb_state *s) {
-  static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg meta[] = {{"__newindex", refuse_no_class},
                                   {NULL, NULL}};
-  mwb_new_meta(L, MWB_NOCLASS, "metatable of no class", meta, none);
+  mwb_new_meta(L, MWB_NOCLASS, "metatable of no class", meta, NULL);
   lua_newtable(L);
   mwb_push(L, s, MWB_NOCLASS);
   lua_setmetatable(L, -2);

@@ -298,18 +298,12 @@ static int set_metatable(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_calls(lua_State *L) {
-  static const luaL_Reg functions[] = {{"begin_call", begin_method},
-                                       {"end_call", end_method},
-                                       {"raw_set", raw_set},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_calls_functions[] = {{"begin_call", begin_method},
+                                        {"end_call", end_method},
+                                        {"raw_set", raw_set},
+                                        {NULL, NULL}};
 
-void mwb_open_touch(lua_State *L) {
-  static const luaL_Reg functions[] = {{"touch", touch},
-                                       {"sync", sync},
-                                       {"setmetatable", set_metatable},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_touch_functions[] = {{"touch", touch},
+                                        {"sync", sync},
+                                        {"setmetatable", set_metatable},
+                                        {NULL, NULL}};

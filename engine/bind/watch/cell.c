@@ -90,8 +90,7 @@ void mwb_open_cell(lua_State *L) {
                                        {"cell_value", cell_value},
                                        {"is_cell", is_cell},
                                        {NULL, NULL}};
-  static const luaL_Reg none[] = {{NULL, NULL}};
-  mwb_new_meta(L, MWB_CELL, "cell", none, none);
+  mwb_new_meta(L, MWB_CELL, "cell", NULL, NULL);
   mwb_push_weak(L);
   mwb_keep(L, s, MWB_CELLS);
   mwb_set_funcs(L, functions);

@@ -552,7 +552,6 @@ static int follow_guard(lua_State *L) {
 
 void mwb_open_guard(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {
       {"guard", guard}, {"on_error", on_error}, {NULL, NULL}};
   int i;
@@ -560,7 +559,7 @@ void mwb_open_guard(lua_State *L) {
     lua_pushstring(L, mwi_kinds[i].name);
     s->watch->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
-  mwb_new_meta(L, MWB_GUARD, "guard", none, none);
+  mwb_new_meta(L, MWB_GUARD, "guard", NULL, NULL);
   mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);

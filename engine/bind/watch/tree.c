@@ -757,15 +757,12 @@ static int enters(lua_State *L) {
   return 1;
 }
 
-void mwb_open_tree(lua_State *L) {
-  static const luaL_Reg functions[] = {{"parents", parents},
+const luaL_Reg mwb_tree_functions[] = {{"parents", parents},
                                        {"has_left", has_left},
                                        {"let_go", let_go_all},
                                        {"has_below", has_below},
                                        {"enters", enters},
                                        {"way", push_way},
                                        {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
 
 /* }====================================================== */

@@ -729,19 +729,16 @@ static int watched(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_interception(lua_State *L) {
-  static const luaL_Reg functions[] = {{"end_track", end_track},
-                                       {"is_tracked", is_tracked},
-                                       {"intercepts", intercepts},
-                                       {"terms", set_terms},
-                                       {"is_below", is_reached},
-                                       {"make_stale", make_stale},
-                                       {"watched", watched},
-                                       {"refresh", refresh},
-                                       {"raw", raw},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+const luaL_Reg mwb_interception_functions[] = {{"end_track", end_track},
+                                               {"is_tracked", is_tracked},
+                                               {"intercepts", intercepts},
+                                               {"terms", set_terms},
+                                               {"is_below", is_reached},
+                                               {"make_stale", make_stale},
+                                               {"watched", watched},
+                                               {"refresh", refresh},
+                                               {"raw", raw},
+                                               {NULL, NULL}};
 
 void mwb_open_watch(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
