@@ -4,7 +4,7 @@ local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local support = require "support"
 
-local in_transaction = require("moonwatch.core").private.in_transaction
+local extras = require("moonwatch.core").private.extras
 
 local function nothing() end
 
@@ -25,7 +25,7 @@ end
 local function report_of(root, step, opts)
   local same, report = mw.check_replay(root, step, opts)
   assert.is_false(same)
-  assert.is_false(in_transaction())
+  assert.is_nil(extras())
   return report
 end
 
@@ -260,7 +260,7 @@ describe("mw.check_replay", function()
           assert.same(world(), root)
           assert.equal(third, root.enemies[3])
           assert.equal(root, raw_of(root))
-          assert.is_false(in_transaction())
+          assert.is_nil(extras())
         end
       end
     end
@@ -845,7 +845,7 @@ describe("mw.check_replay and transactions", function()
     end)
     for i = #open, 1, -1 do open[i]:rollback() end
     assert.is_nil(root.y)
-    assert.is_false(in_transaction())
+    assert.is_nil(extras())
   end)
 
   it("lets the program have transactions of its own", function()
@@ -909,7 +909,7 @@ describe("mw.check_replay and transactions", function()
     coroutine.close(co)
     assert.equal(2, root.n)
     assert.is_nil(getmetatable(root))
-    assert.is_false(in_transaction())
+    assert.is_nil(extras())
   end)
 
   it("follows generators that the frames drive", function()

@@ -1676,6 +1676,19 @@ describe("a history in a transaction that is taken back", function()
     assert.is_true(other:is_saved())
   end)
 
+  it("is not saved if it was saved with a run of a stroke that is taken back",
+    function()
+      local history, doc = make()
+      history:merge "type"
+      history:run("type", set(doc, "x", 1))
+      mw.transaction(function()
+        history:run("type", set(doc, "x", 2))
+        history:mark_saved()
+        error "!"
+      end)
+      assert.is_false(history:is_saved())
+    end)
+
   -- Acts that join the last steps, which cancel out, in one order or another.
   local JOINS = {
     ["at once"] = function(history) history:merge "type" end,

@@ -1,7 +1,7 @@
 local interrupted = require "spec.support.interrupted"
 local mw = require "moonwatch"
 
-local in_transaction = require("moonwatch.core").private.in_transaction
+local extras = require("moonwatch.core").private.extras
 
 -- A world that is tracked deeply, with a guard in C for each kind of watch.
 local function make()
@@ -65,7 +65,7 @@ local function check(act, prepare, may_lose)
       collectgarbage()
       collectgarbage()
     end
-    assert.is_false(in_transaction())
+    assert.is_nil(extras())
     its.root.later = true
     return state_of(its)
   end
@@ -248,7 +248,7 @@ describe("an error from outside", function()
         if its.tx then its.tx:rollback() end
         collectgarbage()
         collectgarbage()
-        assert.is_false(in_transaction())
+        assert.is_nil(extras())
         assert.equal(10, its.account.a)
         its.root.later = true
         collectgarbage()

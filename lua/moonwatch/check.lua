@@ -6,7 +6,7 @@
 -- functions of the library between these two.
 
 local private = require("moonwatch.core").private
-local metatable = private.metatable
+local type, rawget = type, rawget
 
 local check = {}
 
@@ -148,8 +148,9 @@ function check.class(name, use, shown)
   end
   private.add_class(class, use)
   local function state_of(self, method, depth)
-    if metatable(self) ~= class then fail_self(method, name, self, depth) end
-    return self[class]
+    local state = type(self) == "table" and rawget(self, class)
+    if not state then fail_self(method, name, self, depth) end
+    return state
   end
   local function new(state) return setmetatable({ [class] = state }, class) end
   return class, state_of, new

@@ -5,16 +5,17 @@
 --               ^           ^     ^
 --             first         at   last
 --
--- The steps from `first` to `at` are done, those up to `last` are undone.  Of a
--- step there are
+-- The steps from `first` to `at` are done, those up to `last` are undone.  A
+-- step never becomes another one:
 --
 --     label
---     fx      its effects; of a stroke, those of its first run
---     runs    of a stroke, the effects of its runs, which are merged
---     fold    what the runs do together, as far as somebody has asked
---     lists   the lists whose length it has changed: see lists.lua
---     id      of the state after it
---     time    of its last run
+--     fx       its effects; of a stroke, those of its last run
+--     runs, n  of a stroke, the effects of its runs, which are merged, and how
+--              many there are; a longer stroke may have the same array
+--     fold     what the runs do together, as far as somebody has asked
+--     lists    the lists whose length it has changed: see lists.lua
+--     id       of the state after it
+--     time     of its last run
 --
 -- An id is given once: `last_id` is the last one.  `base` is the id of the
 -- state before all steps.  `saved` is the id of the state that the program has
@@ -22,13 +23,17 @@
 -- history is `sealed`, the next run is a step of its own; if not, no step is
 -- undone.
 --
--- A run is a transaction that is marked with the history.  What changes the
--- history is a *deed*, a function of the state.  A deed in a transaction has a
--- note of what it changes, and so have the deeds after it.  When that
--- transaction is taken back, the deed and those after it are reverted, the last
--- one first, and then those after it are done again: the history is as without
--- it.  Each note has the `next` one, and the transaction has its own; so they
--- go with the transaction.
+-- All this is the *state* of the history, one table.  A run is a transaction
+-- that is marked with the history.  What changes the state is a *deed*, and a
+-- deed in a transaction is withdrawn if that is taken back, in any order.  So,
+-- from the first such deed on, the history has the state before it, the
+-- `origin`, and all `deeds` since: the state is what they make of the origin.
+-- A withdrawn deed makes the state `stale`, and whoever wants it next makes it
+-- anew.  So a deed may be withdrawn at any time, in the midst of another one.
+--
+-- `notes` has the functions that withdraw deeds, which belong to transactions.
+-- When the last one has gone, the origin goes.  They are weak keys: a weak
+-- value would be gone before the finaliser of a lost transaction calls it.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -38,99 +43,81 @@ local recorded = require "moonwatch.effects.recorded"
 
 local private = core.private
 local run, is_in_run = private.run, private.is_in_run
-local on_rollback, in_transaction = private.on_rollback, private.in_transaction
-local now = private.now
+local extras_of_caller, now = private.extras, private.now
 
 local History, state_of, new = check.class "history"
 
 -- {======================================================
--- Deeds that can be reverted
+-- Deeds
 -- =======================================================
 
-local SCALARS = { "first", "at", "last", "base", "sealed" }
-
--- Changes a field; the numbers of the history are in each note anyway.
-local function change(self, t, key, value)
-  local note = self.note
-  if note then note[#note + 1] = { t, key, t[key], value } end
-  t[key] = value
+-- Returns a copy of a state, which shows the steps of that until it has others;
+-- a step that it has no more is `none`: false.
+local function fork(state)
+  local copy = {}
+  for name, value in next, state do copy[name] = value end
+  copy.steps = setmetatable({}, { __index = state.steps })
+  copy.merging = setmetatable({}, { __index = state.merging })
+  copy.none = false
+  return copy
 end
 
-local function perform(self, note)
-  for _, name in ipairs(SCALARS) do note[name] = self[name] end
-  self.note = note
-  note.deed(self, table.unpack(note.arguments))
-  self.note = nil
+-- The origin takes over what the state has of its own.
+local function forget_origin(self)
+  local origin, state = self.origin, self.state
+  for i, step in next, state.steps do origin.steps[i] = step or nil end
+  for label in next, state.merging do origin.merging[label] = true end
+  state.steps, state.merging, state.none = origin.steps, origin.merging, nil
+  self.origin, self.deeds = nil, {}
 end
 
-local function revert(self, note)
-  for i = #note, 1, -1 do
-    local t, key, old, new_value = table.unpack(note[i], 1, 4)
-    if t[key] == new_value then t[key] = old end -- not what was saved since
-    note[i] = nil
+-- Returns the state of a history.
+local function present(self)
+  while self.stale do
+    local state = fork(self.origin)
+    self.stale = false
+    for _, its in ipairs(self.deeds) do
+      if its.deed then its.deed(state, table.unpack(its, 1, 5)) end
+    end
+    self.state = state
   end
-  for _, name in ipairs(SCALARS) do self[name] = note[name] end
+  if self.origin and next(self.notes) == nil then forget_origin(self) end
+  return self.state
 end
 
--- The last note is a weak key: a weak value is gone before the finaliser of a
--- lost transaction takes its deeds back.
-local function set_last_note(self, note)
-  local former = next(self.notes)
-  if former then self.notes[former] = nil end
-  self.notes[note] = true
-end
+-- A deed: the state with an id was saved.
+local function save(state, id) state.saved = id end
 
--- Reverts the deed of a note, and does those after it again.
-local function withdraw(self, note)
-  local list, last = {}, note
-  local later = note
-  while later do
-    if later.deed then list[#list + 1] = later end
-    later = later.next
+-- The transaction of a deed is taken back.  Saved states with later ids are
+-- other ones without the deed.
+local function withdraw(self, its)
+  local i = #self.deeds
+  while self.deeds[i] ~= its do
+    local later = self.deeds[i]
+    if later.deed == save and (later[1] or 0) > its.last_id then
+      later[1] = false
+    end
+    i = i - 1
   end
-  for i = #list, 1, -1 do revert(self, list[i]) end
-  note.deed, note.next = nil, nil
-  for i = 2, #list do
-    -- the states after these are not those that there were
-    if list[i - 1].was_saved or list[i].was_saved then self.saved = false end
-    perform(self, list[i])
-    last.next, last = list[i], list[i]
-  end
-  set_last_note(self, last)
+  its.deed, self.stale = nil, true
 end
 
--- What the collector finds in the midst of a deed waits for its end.
-local function withdraw_waiting(self)
-  while self.waiting and not self.busy do
-    local note = self.waiting[1]
-    self.waiting, self.busy = self.waiting[2], true
-    withdraw(self, note)
-    self.busy = false
+-- Does a deed, in the transaction with these extras, if any.
+local function act(self, extras, deed, ...)
+  local state = present(self)
+  if extras and not self.origin then
+    self.origin, self.state = state, fork(state)
+    state = self.state
   end
-end
-
--- The transaction of a deed is taken back.
-local function take_back(self, note)
-  self.waiting = { note, self.waiting }
-  withdraw_waiting(self)
-end
-
--- Does a deed.
-local function act(self, deed, ...)
-  self.busy = true
-  local nested = in_transaction()
-  if nested or next(self.notes) then
-    local note = { deed = deed, arguments = { ... } }
-    if nested then on_rollback(function() take_back(self, note) end) end
-    local last = next(self.notes)
-    if last then last.next = note end
-    set_last_note(self, note)
-    perform(self, note)
-  else
-    deed(self, ...)
+  if self.origin then
+    local its = { deed = deed, last_id = self.last_id, ... }
+    self.deeds[#self.deeds + 1] = its
+    if extras then
+      local function withdrawn() withdraw(self, its) end
+      extras[#extras + 1], self.notes[withdrawn] = withdrawn, true
+    end
   end
-  self.busy = false
-  withdraw_waiting(self)
+  deed(state, ...)
 end
 
 -- }======================================================
@@ -140,25 +127,23 @@ end
 -- =======================================================
 
 -- Returns the id of the state after the step `at`.
-local function id_at(self, at)
-  return at < self.first and self.base or self.steps[at].id
+local function id_at(state, at)
+  return at < state.first and state.base or state.steps[at].id
 end
 
--- Returns what the runs of a stroke do together.  It is right as far as it has
--- the first runs.
+-- Returns what the runs of a stroke do together.
 local function fold_of(step)
-  local runs, known = step.runs, step.fold
-  step.fold = nil
-  if not known or runs[known.runs] ~= known.run then
-    known = fold.new()
-    known.runs = 0
+  local its = step.fold
+  if not its or its.runs ~= step.runs or its.count > step.n then
+    its = fold.new()
+    its.runs, its.count = step.runs, 0
   end
-  for i = known.runs + 1, #runs do
-    fold.add(known, runs[i])
-    known.effects = nil
+  for i = its.count + 1, step.n do
+    fold.add(its, step.runs[i])
+    its.effects = nil
   end
-  known.runs, known.run, step.fold = #runs, runs[#runs], known
-  return known
+  its.count, step.fold = step.n, its
+  return its
 end
 
 -- Returns the effects of a step.
@@ -170,94 +155,92 @@ local function effects_of(step)
 end
 
 -- Forgets the steps after `i`.
-local function cut(self, i)
-  for k = self.last, i + 1, -1 do change(self, self.steps, k, nil) end
-  self.last = i
+local function cut(state, i)
+  for k = state.last, i + 1, -1 do state.steps[k] = state.none end
+  state.last = i
 end
 
--- A deed: a step is done.
-local function put(self, step)
-  local at, first = self.at + 1, self.first
-  cut(self, at - 1)
-  change(self, self.steps, at, step)
-  self.at, self.last, self.sealed = at, at, false
-  if at - first >= self.limit then
-    self.base = self.steps[first].id
-    change(self, self.steps, first, nil)
-    self.first = first + 1
+-- Puts a step behind those that are done.
+local function put(state, step)
+  local at, first = state.at + 1, state.first
+  cut(state, at - 1)
+  state.steps[at] = step
+  state.at, state.last, state.sealed = at, at, false
+  if at - first >= state.limit then
+    state.base = state.steps[first].id
+    state.steps[first], state.first = state.none, first + 1
   end
 end
 
 -- Does a run with this label, whose runs are merged, become one step with the
 -- step `at`, before it?
-local function merges(self, label, at, time)
-  local step = self.steps[at]
-  return at >= self.first and step.label == label and self.saved ~= step.id and
-    (not self.merge_window or time - step.time <= self.merge_window)
+local function merges(state, label, at, time)
+  local step = state.steps[at]
+  return at >= state.first and step.label == label and
+    state.saved ~= step.id and
+    (not state.merge_window or time - step.time <= state.merge_window)
 end
 
--- Takes the stroke, which is the last step, out if it does nothing.  The state
--- after it is that before.
-local function drop_empty(self)
-  local step = self.steps[self.at]
-  if fold_of(step).changed > 0 then return end
-  cut(self, self.at - 1)
-  self.at, self.sealed = self.last, true
-  if self.saved == step.id then
-    change(self, self, "saved", id_at(self, self.at))
+-- A stroke takes the place of the steps from `first` on; if it does nothing,
+-- the state after it is that before.
+local function put_stroke(state, first, step)
+  local is_step = fold_of(step).changed > 0 -- without memory, nothing happens
+  state.at = first - 1
+  if is_step then return put(state, step) end
+  cut(state, state.at)
+  state.sealed = true
+  if state.saved == step.id then state.saved = id_at(state, state.at) end
+end
+
+-- A deed: a run becomes a step, or part of the last one.
+local function add(state, label, fx, id, time, its_lists)
+  local step = { label = label, fx = fx, id = id, time = time,
+    lists = its_lists }
+  if state.sealed or not state.merging[label] or
+    not merges(state, label, state.at, time) then
+    return put(state, step)
   end
+  local last = state.steps[state.at]
+  local runs, n = last.runs or { last.fx }, last.n or 1
+  if runs[n + 1] then runs = table.move(runs, 1, n, 1, {}) end
+  runs[n + 1] = fx
+  step.runs, step.n, step.fold = runs, n + 1, last.fold
+  step.lists = lists.join(last.lists, its_lists)
+  put_stroke(state, state.at, step)
 end
 
--- A deed: a run becomes a step, or part of the last one.  A stroke that does
--- nothing is no step.
-local function add(self, step)
-  local last = self.steps[self.at]
-  if self.sealed or not self.merging[step.label] or
-    not merges(self, step.label, self.at, step.time) then
-    return put(self, step)
-  end
-  if not last.runs then change(self, last, "runs", { last.fx }) end
-  change(self, last.runs, #last.runs + 1, step.fx)
-  change(self, last, "lists", lists.join(last.lists, step.lists))
-  change(self, last, "time", step.time)
-  drop_empty(self)
-end
-
--- A deed: runs with this label are merged from now on, and `step` stands for
--- the last steps with the label.
-local function join(self, label, step)
-  local steps, at = self.steps, self.at
-  local first, runs, joined = at, {}, nil
-  change(self, self.merging, label, true)
-  if at == self.last and at >= self.first and steps[at].label == label then
-    while merges(self, label, first - 1, steps[first].time) do
+-- A deed: runs with this label are merged from now on, and so are the last
+-- steps with the label.
+local function join(state, label)
+  local steps, at, first = state.steps, state.at, state.at
+  state.merging[label] = true
+  if at == state.last and at >= state.first and steps[at].label == label then
+    while merges(state, label, first - 1, steps[first].time) do
       first = first - 1
     end
   end
   if first == at then return end
+  local runs, joined = {}, nil
   for i = first, at do
-    local its = steps[i].runs or { steps[i].fx }
-    table.move(its, 1, #its, #runs + 1, runs)
-    joined = lists.join(joined, steps[i].lists)
+    local its = steps[i]
+    table.move(its.runs or { its.fx }, 1, its.n or 1, #runs + 1, runs)
+    joined = lists.join(joined, its.lists)
   end
-  step.id, step.time, step.label = steps[at].id, steps[at].time, label
-  step.runs, step.lists = runs, joined
-  cut(self, first)
-  change(self, steps, first, step)
-  self.at = first
-  drop_empty(self)
+  local last = steps[at]
+  put_stroke(state, first, { label = label, fx = last.fx, runs = runs,
+    n = #runs, id = last.id, time = last.time, lists = joined })
 end
 
--- A deed: a step was undone (`by` is -1) or done again (1), unless it went
--- while it was written.
-local function go(self, step, by)
-  local number = by < 0 and self.at or self.at + 1
-  if self.steps[number] ~= step then return end
-  self.sealed, self.at = true, self.at + by
+-- A deed: the step with an id was undone (`by` is -1) or done again (1), unless
+-- it went while it was written.
+local function go(state, id, by)
+  local step = state.steps[by < 0 and state.at or state.at + 1]
+  if not step or step.id ~= id then return end
+  state.sealed, state.at = true, state.at + by
 end
 
 -- A deed.
-local function seal(self) self.sealed = true end
+local function seal(state) state.sealed = true end
 
 -- }======================================================
 
@@ -273,10 +256,8 @@ local function keep(self, label, fx)
     return false
   end
   self.last_id = self.last_id + 1
-  act(self, add, {
-    label = label, fx = fx, id = self.last_id,
-    time = self.merge_window and now(), lists = has_longer and lists.of(fx),
-  })
+  act(self, extras_of_caller(), add, label, fx, self.last_id,
+    self.state.merge_window and now(), has_longer and lists.of(fx))
   return true
 end
 
@@ -285,9 +266,7 @@ local function finish(self, label, ok, fx, ...)
   if not ok then error(fx, 0) end
   local kept, is_step = pcall(keep, self, label, fx)
   if not kept then
-    self.note, self.busy = nil, false
     private.take_back(fx)
-    withdraw_waiting(self)
     error(is_step, 0)
   end
   if is_step and self.on_step then self.on_step(fx, label, "run") end
@@ -317,16 +296,18 @@ end
 -- Undo and redo
 -- =======================================================
 
--- Undoes (`by` is -1) or does again (1) the step `number`; called by the method
--- that the program calls.
-local function travel(self, number, by)
-  local step = self.steps[number]
+-- Undoes the last step (`by` is -1) or does the next one again (1); called by
+-- the method that the program calls.
+local function travel(self, by)
+  local state = present(self)
+  local number = by < 0 and state.at or state.at + 1
+  if number < state.first or number > state.last then return nil end
+  local step = state.steps[number]
   local list = step.lists and lists.find_changed(step.lists, by)
   local fx, problem, entry = recorded.travel(effects_of(step), by,
-    self.on_conflict, 4, not self.on_step, self,
-    step.label, list)
+    self.on_conflict, 4, not self.on_step, self, step.label, list)
   if not fx then return nil, problem, entry end
-  act(self, go, step, by)
+  act(self, extras_of_caller(), go, step.id, by)
   if step.lists then lists.note(step.lists, by) end
   if self.on_step then
     self.on_step(fx, step.label, by < 0 and "undo" or "redo")
@@ -350,8 +331,7 @@ end
 function History:undo(...)
   local its = idle_state(self, "undo")
   check.nothing("undo", ...)
-  if its.at < its.first then return nil end
-  local label, message, entry = travel(its, its.at, -1)
+  local label, message, entry = travel(its, -1)
   return label, message, entry
 end
 
@@ -359,8 +339,7 @@ end
 function History:redo(...)
   local its = idle_state(self, "redo")
   check.nothing("redo", ...)
-  if its.at >= its.last then return nil end
-  local label, message, entry = travel(its, its.at + 1, 1)
+  local label, message, entry = travel(its, 1)
   return label, message, entry
 end
 
@@ -370,45 +349,45 @@ end
 -- The state of a history
 -- =======================================================
 
--- Returns the state of a history; lost transactions have been taken back.
+-- Returns the state of a history, and what the history is besides; lost
+-- transactions have been taken back.
 local function reading_state(history, name)
   private.catch_up()
   local self = state_of(history, name, 1)
-  return self
+  return present(self), self
 end
 
 --- Tells whether there is a step to undo.
 function History:can_undo()
-  self = reading_state(self, "can_undo")
-  return self.at >= self.first
+  local state = reading_state(self, "can_undo")
+  return state.at >= state.first
 end
 
 --- Tells whether there is a step to do again.
 function History:can_redo()
-  self = reading_state(self, "can_redo")
-  return self.at < self.last
+  local state = reading_state(self, "can_redo")
+  return state.at < state.last
 end
 
 --- Returns an array of the labels of the steps that are done.
 function History:labels()
-  self = reading_state(self, "labels")
-  local labels = {}
-  for i = self.first, self.at do labels[#labels + 1] = self.steps[i].label end
+  local state, labels = reading_state(self, "labels"), {}
+  for i = state.first, state.at do
+    labels[#labels + 1] = state.steps[i].label
+  end
   return labels
 end
 
---- The program has saved the present state.
+--- The program has saved the present state, which no rollback changes.
 function History:mark_saved()
-  self = reading_state(self, "mark_saved")
-  self.saved = id_at(self, self.at)
-  local note = next(self.notes)
-  if note then note.was_saved = true end
+  local state, its = reading_state(self, "mark_saved")
+  act(its, nil, save, id_at(state, state.at))
 end
 
 --- Tells whether the present state is the saved one.
 function History:is_saved()
-  self = reading_state(self, "is_saved")
-  return self.saved == id_at(self, self.at)
+  local state = reading_state(self, "is_saved")
+  return state.saved == id_at(state, state.at)
 end
 
 --- Makes one step of successive runs with this label, from now on.  The last
@@ -416,14 +395,14 @@ end
 function History:merge(label)
   self = state_of(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
-  act(self, join, label, {})
+  act(self, extras_of_caller(), join, label)
 end
 
 --- Makes the next run a step of its own, though its label is merged.
 function History:seal(...)
   self = state_of(self, "seal")
   check.nothing("seal", ...)
-  act(self, seal)
+  act(self, extras_of_caller(), seal)
 end
 
 -- }======================================================
@@ -443,10 +422,13 @@ return function(opts)
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
   return new {
-    steps = {}, first = 1, at = 0, last = 0, sealed = false,
-    base = 0, last_id = 0, saved = 0,
-    note = nil, notes = setmetatable({}, { __mode = "k" }), merging = {},
-    limit = opts.limit or math.huge, merge_window = opts.merge_window,
+    state = {
+      steps = {}, first = 1, at = 0, last = 0, base = 0, saved = 0,
+      sealed = false, merging = {}, none = nil,
+      limit = opts.limit or math.huge, merge_window = opts.merge_window,
+    },
+    origin = nil, deeds = {}, stale = false, last_id = 0,
+    notes = setmetatable({}, { __mode = "k" }),
     on_step = opts.on_step, on_conflict = opts.on_conflict,
   }
 end

@@ -681,13 +681,6 @@ static int catch_up(lua_State *L) {
   return 0;
 }
 
-/* in_transaction() */
-static int in_transaction(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  lua_pushboolean(L, owner_of_caller(L, s) != 0);
-  return 1;
-}
-
 /* prepare(functions): sets those that PREPARE, BEGIN and FINISH stand for */
 static int prepare(lua_State *L) {
   lua_settop(L, 1);
@@ -714,7 +707,6 @@ void mwb_open_transaction(lua_State *L) {
                                        {"is_in_run", is_in_run},
                                        {"extras", extras_of_caller},
                                        {"catch_up", catch_up},
-                                       {"in_transaction", in_transaction},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},
