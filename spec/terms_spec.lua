@@ -200,8 +200,8 @@ end)
 
 describe("the option owner", function()
   it("is gone: a guard that is an object ends with who holds it", function()
-    misuse("bad argument #3 to 'watch' (unknown option 'owner')", mw.watch,
-      {}, nothing, { owner = {} })
+    misuse("bad argument #3 to 'watch' (option 'owner' is gone: the owner " ..
+      "holds the guard)", mw.watch, {}, nothing, { owner = {} })
     local obj, n, panel = {}, 0, {}
     function panel.invalidate() n = n + 1 end
     mw.watch(obj, panel, { once = false })

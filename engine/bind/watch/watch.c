@@ -106,12 +106,15 @@ enum {
   EXISTING,
   DESCEND,
   PATH,
+  OWNER,
   KEYS,
   WATCH
 };
 
-/* A flag of the options for tables, which the engine does not know. */
+/* Flags that the engine does not know: the options are for a table; and one
+** that is never set. */
 #define OF_TABLE 0x10000
+#define GONE 0x20000
 
 static const mwb_option watch_options[] = {
     {"once", LUA_TBOOLEAN, NULL, {0, MW_ONCE}, 0, NULL},
@@ -129,6 +132,7 @@ static const mwb_option watch_options[] = {
     MWB_OPTION("existing", LUA_TBOOLEAN),
     {"descend", LUA_TFUNCTION, NULL, {0}, MW_DEEP, "for deep watches"},
     {"path", LUA_TNONE, NULL, {MW_DEEP}, OF_TABLE, "for tables"},
+    {"owner", LUA_TNONE, NULL, {0}, GONE, "gone: the owner holds the guard"},
     MWB_OPTION(NULL, 0)};
 
 static int bad_watch_option(lua_State *L, const char *what) {
