@@ -126,7 +126,9 @@ local function options_in_c()
       'L, "([%w_]+)"'
     for list, name in files.read(path):gmatch(pattern) do
       local set = {}
-      for option in list:gmatch '[{(]"([%w_]+)",' do set[option] = true end
+      for option, row in list:gmatch '[{(]"([%w_]+)",([^"\n]*)' do
+        set[option] = not row:find "GONE" or nil
+      end
       result[assert(of[name], name)] = set
     end
   end
