@@ -126,8 +126,8 @@ local function options_in_c()
       'L, "([%w_]+)"'
     for list, name in files.read(path):gmatch(pattern) do
       local set = {}
-      for option, row in list:gmatch '[{(]"([%w_]+)",([^"\n]*)' do
-        set[option] = not row:find "GONE" or nil
+      for option, at in list:gmatch '[{(]"([%w_]+)",()' do
+        set[option] = not list:find('^[^"\n]*GONE', at) or nil
       end
       result[assert(of[name], name)] = set
     end
