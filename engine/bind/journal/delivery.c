@@ -208,7 +208,8 @@ static int is_scoped(const mwb_state *s) {
 static int is_present(lua_State *L, mwb_state *s) {
   const mwb_context *its = &s->journal->context;
   const mwb_coroutine *t;
-  return its->of == L && its->epoch == mw_clock_now(s->engine, MW_CLOCK) &&
+  return its->of == L &&
+         its->epoch == (int64_t)s->engine->clock.clocks[MW_CLOCK].now &&
          (s->journal->scoped == 0 ||
           (its->entered == s->engine->scope.orders &&
            its->frames == count_frames(s) &&

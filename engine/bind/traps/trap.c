@@ -29,6 +29,35 @@
 ** Looking
 ** ======================================================= */
 
+/* Could the name be that of a metamethod? */
+static inline int is_private(const char *s) {
+  return s[0] == '_' && s[1] == '_';
+}
+
+/* Sets `key` to the key as the engine sees it.  Returns whether one `rawset` in
+** the shadow stores the field of the object of `r`, which may be NULL: the key
+** is a short string, and no metamethod's name, or an integer, when `#` returns
+** the shadow's length already. */
+static inline int engine_key(lua_State *L, mwb_state *s, const mwi_object *r,
+                             mw_value *key) {
+  size_t len;
+  int type = lua_type(L, KEY);
+  if (type == LUA_TSTRING) {
+    const char *text = lua_tolstring(L, KEY, &len);
+    key->type = MW_TSTRING;
+    key->u.i = (int64_t)(uintptr_t)text;
+    if (len <= s->short_string) return !is_private(text);
+  }
+  if (type == LUA_TNUMBER) {
+    int ok;
+    key->type = MW_TINTEGER;
+    key->u.i = lua_tointegerx(L, KEY, &ok);
+    if (ok) return r != NULL && (r->needs & MWI_SHORT) == 0;
+  }
+  *key = mwb_key(L, s, KEY);
+  return 0;
+}
+
 static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
                        int kind) {
   w->L = L;
@@ -55,7 +84,7 @@ void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
   w->obj = h;
   w->has_old = has_old;
   mwb_normalize_key(L);
-  w->change.key = mwb_key(L, s, KEY);
+  w->simple = engine_key(L, s, w->r, &w->change.key);
   lua_settop(L, has_old ? OLD : SHADOW);
   mwb_find_shadow(w);
 }
@@ -156,7 +185,9 @@ void mwb_push_current(lua_State *L, mwb_state *s) {
 /* Code of the program may have ended the watch, or changed the class. */
 static void look_again(mwb_write *w) {
   if (w->r->obj != w->obj) w->r = NULL;
-  if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
+  if (w->r != NULL && w->r->layout == w->layout) return;
+  mwb_find_shadow(w);
+  w->simple = 0; /* perhaps the first element of this shadow */
 }
 
 /* Sets the kind of a plain write by the types of the old and the new value. */
@@ -232,9 +263,6 @@ int mwb_is_ignored(lua_State *L, mwb_state *s) {
 ** Storing
 ** ======================================================= */
 
-/* Could the name be that of a metamethod? */
-static int is_private(const char *s) { return s[0] == '_' && s[1] == '_'; }
-
 int mwb_is_meta(lua_State *L, int index) {
   static const char *const names[] = {
       "add", "band", "bnot", "bor",  "bxor",      "call", "close",    "concat",
@@ -260,8 +288,6 @@ static void store_in(lua_State *L, int shadow, mwi_object *r,
                      const mw_value *key) {
   switch (key->type) {
     case MW_TSTRING:
-      if (key->u.i != 0 && !is_private((const char *)(uintptr_t)key->u.i))
-        break; /* `key` has the address of a short string */
       if (!mwb_is_meta(L, KEY)) break;
       lua_rawset(L, OBJECT);
       return;
@@ -280,30 +306,18 @@ static void store_in(lua_State *L, int shadow, mwi_object *r,
   lua_rawset(L, shadow);
 }
 
-/* Leaves KEY and VALUE on the top, which are stored next. */
-static inline void push_pair(const mwb_write *w) {
-  if (w->s->needs & MWB_WAITS) mwb_overtake(w->L, w->s);
-  if (w->shadow == TRAP_SHADOW && !w->has_old)
-    return; /* KEY and VALUE are the top */
-  lua_pushvalue(w->L, KEY);
-  lua_pushvalue(w->L, VALUE);
-}
-
-/* Can the key be stored by one `rawset`?  If so, sets the entry's key. */
-static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
-  const mw_value *key = &w->change.key;
-  if (key->type == MW_TSTRING) {
-    const char *text = (const char *)(uintptr_t)key->u.i;
-    if (text == NULL || is_private(text)) return 0;
-    entry->type[MW_KEY] = MW_TOTHER;
-    entry->value[MW_KEY].i = mwb_hold_string(w->L, w->s, held, 0, KEY);
-    return 1;
+/* Stores VALUE under KEY. */
+static inline void store_pair(const mwb_write *w) {
+  lua_State *L = w->L;
+  if (w->s->needs & MWB_WAITS) mwb_overtake(L, w->s);
+  if (w->shadow != TRAP_SHADOW || w->has_old) { /* or are both the top? */
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
   }
-  if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
-    return 0; /* perhaps the first element */
-  entry->type[MW_KEY] = MW_TINTEGER;
-  entry->value[MW_KEY] = key->u;
-  return 1;
+  if (w->simple)
+    lua_rawset(L, w->shadow);
+  else
+    store_in(L, w->shadow, w->r, &w->change.key);
 }
 
 /* Guards that have written need the number; those that are called after the
@@ -328,14 +342,21 @@ static mwb_held *find_held(const mwb_state *s, mw_owner owner) {
 
 /* Stores and appends the entry, if that takes one `rawset` and there is room.
 ** Reads the old value anew, because a guard may have written. */
-static int store_simply(mwb_write *w, mw_owner owner) {
+static int store_simply(mwb_write *w, mw_owner owner, int is_read) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  mwb_held *held = find_held(s, owner);
+  mwb_held *held = w->simple ? find_held(s, owner) : NULL;
   mw_entry entry;
   int top, type;
-  if (held == NULL || !is_simple(w, held, &entry)) return 0;
-  entry.context = mwb_is_read(s) ? mwb_hold_ready(L, s, held) : 0;
+  if (held == NULL) return 0;
+  if (w->change.key.type == MW_TSTRING) {
+    entry.type[MW_KEY] = MW_TOTHER;
+    entry.value[MW_KEY].i = mwb_hold_string(L, s, held, 0, KEY);
+  } else {
+    entry.type[MW_KEY] = MW_TINTEGER;
+    entry.value[MW_KEY] = w->change.key.u;
+  }
+  entry.context = is_read ? mwb_hold_ready(L, s, held) : 0;
   entry.where = mwb_wants_where(s, owner) ? mwb_hold_where(L, s, held) : 0;
   top = lua_gettop(L);
   type = push_known(L, s, w->shadow);
@@ -346,8 +367,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
     mwb_mark_key(L, s, KEY, &entry);
     mwb_hold_in_page(L, s, held, w->obj, OBJECT);
   }
-  push_pair(w);
-  lua_rawset(L, w->shadow);
+  store_pair(w);
   if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner)))
     return 1; /* nothing has changed, nor hides what others wrote */
   if (w->change.flags_only) entry.kind = MW_RAW; /* see `raw_set` */
@@ -367,22 +387,25 @@ static int store_simply(mwb_write *w, mw_owner owner) {
 void mwb_store_field(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
+  const mwi_journal *journal = &s->engine->journal;
+  int is_read = mwi_is_read(&s->engine->reader), top;
   mwb_entry entry;
   mw_owner owner = 0;
-  int top, appends = mwb_appends(s) && !w->ignored;
   if (w->is_stored) return;
-  if (appends) {
-    if (mwb_is_read(s) && mwb_make_ready(L, s) && w->r != NULL) look_again(w);
-    owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
-    appends = owner != 0 || mwb_is_read(s) ||
-              mwi_journal_has_entries(&s->engine->journal);
-  }
-  if (!appends) { /* does nobody want an entry? */
-    push_pair(w);
-    store_in(L, w->shadow, w->r, &w->change.key);
+  if (w->ignored || s->journal->restoring) {
+    store_pair(w);
     return;
   }
-  if (store_simply(w, owner)) return;
+  if (is_read && mwb_make_ready(L, s)) { /* may the program have run? */
+    if (w->r != NULL) look_again(w);
+    is_read = mwi_is_read(&s->engine->reader);
+  }
+  if (journal->open > 0) owner = mwb_owner_of(L, s);
+  if (owner == 0 && !is_read && !mwi_journal_has_entries(journal)) {
+    store_pair(w); /* nobody wants an entry */
+    return;
+  }
+  if (store_simply(w, owner, is_read)) return;
   top = lua_gettop(L);
   if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
       lua_type(L, KEY) == LUA_TNUMBER)
@@ -392,8 +415,7 @@ void mwb_store_field(mwb_write *w) {
   push_known(L, s, w->shadow);
   mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
   lua_settop(L, top);
-  push_pair(w);
-  store_in(L, w->shadow, w->r, &w->change.key);
+  store_pair(w);
   if (w->change.flags_only) entry.its.kind = MW_RAW; /* see `raw_set` */
   mwb_append_entry(L, s, &entry);
 }
@@ -412,10 +434,11 @@ static int is_relinked(const mwb_write *w) {
 }
 
 void mwb_store_contents(mwb_write *w) {
-  if (w->r != NULL && (w->r->needs & MWI_TREE) && is_relinked(w))
-    mwb_store_linked(w); /* a table comes or goes below a root */
-  else
+  if (w->r == NULL || (w->r->needs & MWI_TREE) == 0 || !is_relinked(w)) {
     mwb_store_field(w);
+    return;
+  }
+  mwb_store_linked(w); /* a table comes or goes below a root */
   if (w->r != NULL && !mwi_object_intercepts(w->r) && mwb_has_orphans(w->s))
     mwb_let_go(w->L, w->s, SIZE_MAX); /* the object has left the tree */
 }
@@ -656,7 +679,7 @@ static void store_at_work(mwb_write *w) {
 /* The path of a write with more work than flags.  A write that is only recorded
 ** has no guards to look for. */
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
-                      const mw_value *key, unsigned needs) {
+                      const mw_value *key, int simple, unsigned needs) {
   const mwi_watches *watch = &s->engine->watch;
   int heard = (needs & ~(unsigned)(MWB_APPENDS | MWB_IGNORES | MWI_CLASS)) != 0;
   mwb_write w;
@@ -665,6 +688,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.shadow = TRAP_SHADOW;
   w.layout = r->layout;
   w.change.key = *key;
+  w.simple = simple;
   if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
     store_at_work(&w);
     return 0;
@@ -717,28 +741,6 @@ static inline unsigned needs_left(lua_State *L, const mwb_state *s,
   return needs;
 }
 
-/* Sets `key` to the key as the engine sees it.  Returns whether one `rawset`
-** stores the field. */
-static inline int engine_key(lua_State *L, mwb_state *s, const mwi_object *r,
-                             mw_value *key) {
-  size_t len;
-  int type = lua_type(L, KEY);
-  if (type == LUA_TSTRING) {
-    const char *text = lua_tolstring(L, KEY, &len);
-    key->type = MW_TSTRING;
-    key->u.i = (int64_t)(uintptr_t)text;
-    if (len <= s->short_string) return !is_private(text);
-  }
-  if (type == LUA_TNUMBER) {
-    int ok;
-    key->type = MW_TINTEGER;
-    key->u.i = lua_tointegerx(L, KEY, &ok);
-    if (ok) return (r->needs & MWI_SHORT) == 0;
-  }
-  *key = mwb_key(L, s, KEY);
-  return 0;
-}
-
 /* Bits of `needs` without work of their own. */
 #define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS))
 
@@ -760,7 +762,7 @@ int mwb_trap(lua_State *L) {
   needs = (r->needs | s->needs) & ~IDLE;
   if (needs != 0) needs = needs_left(L, s, r, &key, needs);
   if (needs & ~(unsigned)(MWI_UNKEYED | MWI_KEYED))
-    return trap_write(L, s, r, &key, needs);
+    return trap_write(L, s, r, &key, simple, needs);
   mwi_object_count(s->engine, r);
   if (needs != 0) mwi_write_flags(s->engine, r, &key);
   if (simple)

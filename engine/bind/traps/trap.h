@@ -23,6 +23,7 @@ struct mwb_write {
   mwi_object *r;   /* the object's; records never move */
   uint16_t layout; /* r->layout when the shadow was looked up */
   int shadow;      /* index of the contents: SHADOW, or the trap's upvalue */
+  int simple;      /* does one `rawset` in the shadow store the field? */
   uint64_t seq;    /* later watches do not hear of this write */
   mw_change change;
   mw_handle owner;       /* the object whose guards are at OWN, */
