@@ -41,10 +41,10 @@ int mwb_push_question(lua_State *L, const mwb_state *s, int question) {
 /* stat(path) -> time of the last change of a policy's file (in nanoseconds),
 ** size; nil if there is no such file */
 static int file_stat(lua_State *L) {
-  mwb_os_file file;
-  if (!mwb_os_look(luaL_checkstring(L, 1), &file)) return 0;
-  lua_pushinteger(L, (lua_Integer)file.changed);
-  lua_pushinteger(L, (lua_Integer)file.size);
+  int64_t changed, size;
+  if (!mwb_os_look(luaL_checkstring(L, 1), &changed, &size)) return 0;
+  lua_pushinteger(L, (lua_Integer)changed);
+  lua_pushinteger(L, (lua_Integer)size);
   return 2;
 }
 

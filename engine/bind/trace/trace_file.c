@@ -2,11 +2,9 @@
 ** trace_file.c - traces as files.
 ** SPDX-License-Identifier: MIT
 **
-** A trace is written to a temporary file, which replaces the file at the path
-** when the temporary file is complete.  A link is followed first, so the link
-** stays, and the new file gets the mode of the old one.  A path to a device, or
-** to anything but a plain file, is written to directly.  Between opening and
-** closing a file nothing can raise.
+** A trace is written to a new file beside the one at the path, which it replaces
+** when it is complete.  A link, a device, or anything but a plain file, is
+** written to directly.  Between opening and closing a file nothing can raise.
 */
 #include "../base/os.h"
 
@@ -17,7 +15,7 @@
 #include "trace.h"
 
 /* The stack of `write_trace`. */
-enum { TRACE = 1, PATH, SPEEDSCOPE, HEAD, TAIL, TARGET, TEMPORARY };
+enum { TRACE = 1, PATH, SPEEDSCOPE, HEAD, TAIL, BESIDE };
 
 static int put(void *ud, const char *bytes, size_t n) {
   return fwrite(bytes, 1, n, (FILE *)ud) == n;
@@ -53,72 +51,32 @@ static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
   return code;
 }
 
-#define LONGEST 4096 /* path in a link */
-#define MOST_LINKS 40
-
-/* Pushes the path to which the links at PATH lead; there may be no file yet.
-** Returns 0 and sets `errno` if the links do not end. */
-static int push_target(lua_State *L) {
-  char place[LONGEST + 1];
-  int i;
-  lua_pushvalue(L, PATH);
-  for (i = 0; i < MOST_LINKS; i++) {
-    const char *path = lua_tostring(L, -1), *name = strrchr(path, '/');
-    if (!mwb_os_link(path, place, sizeof(place))) return 1;
-    if (place[0] == '/' || name == NULL) {
-      lua_pushstring(L, place);
-    } else {
-      lua_pushlstring(L, path, (size_t)(name - path) + 1);
-      lua_pushstring(L, place);
-      lua_concat(L, 2);
-    }
-    lua_replace(L, -2);
-  }
-  errno = ELOOP;
-  return 0;
-}
-
-/* Does the path lead to a device, or to anything but a plain file? */
-static int is_special(const char *path) {
-  mwb_os_file file;
-  return mwb_os_look(path, &file) && !file.is_plain;
-}
-
 #define ATTEMPTS 20
 
-/* Opens a new file beside the target, and leaves its name at TEMPORARY. */
+/* Opens a file that is not there yet, and leaves its name at BESIDE. */
 static FILE *open_beside(lua_State *L) {
   FILE *file = NULL;
   int i;
   for (i = 0; i < ATTEMPTS && file == NULL; i++) {
-    lua_settop(L, TARGET);
-    lua_pushfstring(L, "%s.%I.tmp", lua_tostring(L, TARGET),
-                    (LUAI_UACINT)(mwb_os_chance() >> 1));
-    file = mwb_os_create(lua_tostring(L, TEMPORARY), lua_tostring(L, TARGET));
+    lua_settop(L, TAIL);
+    lua_pushfstring(L, "%s.%d.tmp", lua_tostring(L, PATH), i);
+    file = fopen(lua_tostring(L, BESIDE), "wbx");
     if (file == NULL && errno != EEXIST) break;
   }
   return file;
 }
 
-/* Writes to a temporary file first. */
 static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t) {
+  const char *path = lua_tostring(L, PATH);
   FILE *file = open_beside(L);
-  const char *temporary = lua_tostring(L, TEMPORARY);
-  int problem, code;
-  if (file == NULL) return MW_REFUSED;
-  code = write_file(L, s, t, file);
-  if (code == MW_OK && !mwb_os_move(temporary, lua_tostring(L, TARGET)))
+  int problem, code = write_file(L, s, t, file);
+  if (file == NULL) return code;
+  if (code == MW_OK && !mwb_os_move(lua_tostring(L, BESIDE), path))
     code = MW_REFUSED;
   problem = errno;
-  if (code != MW_OK) remove(temporary);
+  if (code != MW_OK) remove(lua_tostring(L, BESIDE));
   errno = problem;
   return code;
-}
-
-static int write_target(lua_State *L, mwb_state *s, const mw_trace *t) {
-  const char *path = lua_tostring(L, PATH);
-  if (is_special(path)) return write_file(L, s, t, fopen(path, "wb"));
-  return push_target(L) ? replace_file(L, s, t) : MW_REFUSED;
 }
 
 static int failed(lua_State *L, const char *why) {
@@ -137,7 +95,8 @@ static int write_trace(lua_State *L) {
   lua_settop(L, TAIL);
   if (strlen(path) != lua_rawlen(L, PATH))
     return failed(L, "there is a zero in it");
-  code = write_target(L, s, t);
+  code = mwb_os_is_special(path) ? write_file(L, s, t, fopen(path, "wb"))
+                                 : replace_file(L, s, t);
   if (code == MW_REFUSED) return failed(L, strerror(errno));
   mwb_check(L, code);
   lua_pushboolean(L, 1);
