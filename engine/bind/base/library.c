@@ -275,7 +275,7 @@ static mwb_state *push_whole(lua_State *L) {
 }
 
 /* Pushes a state with an open engine, owned by a finaliser from the start.  The
-** meter is older: see budget.c. */
+** meter is older: see sandbox.c. */
 static void new_state(lua_State *L) {
   mwb_meter *meter = (mwb_meter *)lua_newuserdatauv(L, sizeof(mwb_meter), 0);
   mwb_state *s = push_whole(L);

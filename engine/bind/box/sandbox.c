@@ -2,21 +2,334 @@
 ** sandbox.c - boxes: code that may use so much, and has globals of its own.
 ** SPDX-License-Identifier: MIT
 **
-**     box (userdata, mwb_box) --> a thread, in which the code runs
-**                             --> its globals (lua/moonwatch/sandbox.lua)
+**     box (userdata) --> a thread, in which the code runs
+**                    --> its globals (lua/moonwatch/sandbox.lua)
+**     state->box->budget --> budget of the running call --> outer --> ...
 **
-** Code runs in the box's own thread, with a budget (budget.c): the thread has
-** no hook of the program's.  A call while another call of the box runs gets a
-** thread of its own.  A file of a policy is a box, too.
+** Code runs in the box's own thread: the thread has no hook of the program's.
+** A call while another call of the box runs gets a thread of its own.  A file of
+** a policy is a box, too.
+**
+** A budget has VM instructions and bytes.  A count hook subtracts the
+** instructions; each coroutine that the box resumes has the hook meanwhile.  An
+** allocator counts the bytes that are allocated and not given back while the
+** call runs, and refuses objects that are too much: then Lua collects garbage,
+** tries again, and raises a memory error if that was no help.  For other blocks
+** Lua may not try again, so these are granted up to twice as much, and at the
+** next instruction the hook asks for an object.  Bytes cost instructions, too,
+** so that a loop which makes garbage of long strings ends as soon as others.
+**
+** When a budget is spent, `pcall` and the like of the box raise again, and Lua
+** calls the hook after each instruction, so that nothing else goes on either.
+** But nothing stops a C function in its middle: a budget guards against
+** mistakes.
+**
+** What the program's garbage gives back meanwhile counts as given back: nobody
+** knows whose a block is.
+**
+** A string that Lua 5.5 makes in a buffer remembers the allocator, and may be
+** the last thing to be freed.  So the limiting allocator belongs to the meter,
+** which the library makes before all else, without a finaliser: Lua frees such
+** values last, the oldest one after all others.
 **
 ** The functions of a box that stand for Lua's are here, as far as they keep to
 ** the budget, and in view.c.
 */
 #include "box.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "../base/base.h"
+
+/* Where bounded calls run. */
+typedef struct mwb_box {
+  lua_State *thread;
+  int busy;                        /* does a call run in the thread? */
+  int is_policy;                   /* is it that of a policy's file? */
+  lua_Integer instructions, bytes; /* of a call */
+  lua_Integer used, peak;          /* of the last call */
+  lua_Integer scan, left; /* the last scan that has asked, and its budget */
+} mwb_box;
+
+/* What a running call may use. */
+typedef struct mwb_budget {
+  mwb_state *state;
+  const mwb_box *box;
+  struct mwb_budget *outer;    /* of the call around this one, or NULL */
+  lua_State *L;                /* the coroutine that runs */
+  lua_Integer given, left;     /* instructions */
+  lua_Integer held, peak;      /* bytes that are held now; the most */
+  int full;                    /* has a block been granted that was too much? */
+  int refused;                 /* has an allocation been refused? */
+  int spent;                   /* MWB_INSTRUCTIONS, MWB_MEMORY, or 0 */
+  char place[LUA_IDSIZE + 24]; /* where that was, "file:line: ", or "" */
+} mwb_budget;
+
+enum { MWB_INSTRUCTIONS = 1, MWB_MEMORY };
+
+/* Instructions between two calls of the hook. */
+#define INTERVAL 100
+
+/* Bytes that cost as much as an instruction. */
+#define BYTES 256
+
+static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize);
+
+static mwb_budget *budget_of(lua_State *L) {
+  void *ud;
+  if (lua_getallocf(L, &ud) != limited_alloc) return NULL;
+  return ((const mwb_meter *)ud)->budget;
+}
+
+static const char *kind_of(const mwb_budget *b) {
+  return (b != NULL && b->box->is_policy) ? "policy" : "sandbox";
+}
+
+const char *mwb_kind_of_box(lua_State *L) { return kind_of(budget_of(L)); }
+
+int mwb_in_policy(const mwb_state *s) {
+  return s->box->budget != NULL && s->box->budget->box->is_policy;
+}
+
+/* {======================================================
+** Places
+** ======================================================= */
+
+/* Chains of calls in the called chunk are looked at so far. */
+#define MOST_LEVELS 50
+
+/* The number of the outermost function on the stack. */
+static int last_level(lua_State *L) {
+  lua_Debug ar;
+  int low = 0, high = 1;
+  while (lua_getstack(L, high, &ar)) {
+    low = high;
+    high *= 2;
+  }
+  while (low + 1 < high) {
+    int middle = low + (high - low) / 2;
+    if (lua_getstack(L, middle, &ar))
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Looks at the function at a level.  Is it in Lua? */
+static int get_line(lua_State *L, int level, lua_Debug *ar) {
+  return lua_getstack(L, level, ar) && lua_getinfo(L, "Sl", ar) &&
+         ar->currentline > 0;
+}
+
+/* Notes the place of the running code: the line in the innermost function of
+** the chunk that was called.  What that calls may be the program's, or the
+** library's.  Needs no memory. */
+static void find_place(mwb_budget *b) {
+  lua_Debug outer, ar;
+  int level = last_level(b->L), i;
+  while (level >= 0 && !get_line(b->L, level, &outer)) level--;
+  if (level < 0) return;
+  for (i = 0; i < level && i < MOST_LEVELS; i++)
+    if (get_line(b->L, i, &ar) && strcmp(ar.source, outer.source) == 0) break;
+  if (i == level || i == MOST_LEVELS) ar = outer;
+  snprintf(b->place, sizeof(b->place), "%s:%d: ", ar.short_src, ar.currentline);
+}
+
+static void note_place(lua_State *L, mwb_budget *b) {
+  lua_Debug ar;
+  lua_getinfo(L, ">S", &ar);
+  if (ar.linedefined > 0)
+    snprintf(b->place, sizeof(b->place), "%s:%d: ", ar.short_src,
+             ar.linedefined);
+  else if (ar.linedefined == 0) /* a chunk */
+    snprintf(b->place, sizeof(b->place), "%s: ", ar.short_src);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Spending
+** ======================================================= */
+
+static void on_count(lua_State *L, lua_Debug *ar);
+
+static void set_hook(lua_State *L, const mwb_budget *b) {
+  int count = (b->left < INTERVAL) ? (int)b->left : INTERVAL;
+  lua_sethook(L, on_count, LUA_MASKCOUNT,
+              (b->spent || b->full || count < 1) ? 1 : count);
+}
+
+static void push_spent(lua_State *L, const mwb_budget *b) {
+  lua_pushfstring(L, "%sthe %s's budget of %s is spent", b->place, kind_of(b),
+                  (b->spent == MWB_MEMORY) ? "memory" : "instructions");
+}
+
+static void check_left(lua_State *L, mwb_budget *b) {
+  if (b->left > 0 && !b->spent) return;
+  if (!b->spent) find_place(b);
+  if (!b->spent) b->spent = MWB_INSTRUCTIONS;
+  set_hook(L, b);
+  push_spent(L, b);
+  lua_error(L);
+}
+
+static void on_count(lua_State *L, lua_Debug *ar) {
+  mwb_budget *b = budget_of(L);
+  (void)ar;
+  if (b == NULL) {
+    lua_sethook(L, NULL, 0, 0); /* a coroutine that outlived the call */
+    return;
+  }
+  b->left -= lua_gethookcount(L);
+  check_left(L, b);
+  if (b->full) {
+    b->full = 0;
+    lua_newuserdatauv(L, 0, 0);
+    lua_pop(L, 1);
+    set_hook(L, b);
+  }
+  if (b->left < INTERVAL) set_hook(L, b);
+}
+
+static void pay(lua_State *L, lua_Integer instructions) {
+  mwb_budget *b = budget_of(L);
+  if (b == NULL) return;
+  b->left -= instructions;
+  check_left(L, b);
+}
+
+static void note_failure(mwb_budget *b, int status) {
+  if (status == LUA_ERRMEM && b->refused && !b->spent) b->spent = MWB_MEMORY;
+}
+
+static void pass_spent(lua_State *L, int status) {
+  mwb_budget *b = budget_of(L);
+  if (b == NULL) return;
+  note_failure(b, status);
+  if (!b->spent) return;
+  if (b->place[0] == '\0') find_place(b);
+  set_hook(L, b);
+  lua_error(L);
+}
+
+static int resume_counted(lua_State *co, lua_State *L, int n, int *results) {
+  mwb_budget *b = budget_of(L);
+  lua_Hook hook = lua_gethook(co);
+  int mask = lua_gethookmask(co), count = lua_gethookcount(co), status;
+  if (b == NULL) return lua_resume(co, L, n, results);
+  b->L = co;
+  set_hook(co, b);
+  status = lua_resume(co, L, n, results);
+  b->L = L;
+  lua_sethook(co, hook, mask, count);
+  return status;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Memory
+** ======================================================= */
+
+/* What may still be allocated when the budget is spent: messages. */
+#define SPARE 10000
+
+/* May a block grow by `more` bytes?  It is the begin of an object, whose type
+** is `osize`, or of another block (0), or `ptr`, which may be the stack: from
+** 5.4.5 on nobody may look at the stack then.  In finalisers, which are the
+** program's, nothing is refused. */
+static int may_grow(mwb_budget *b, const void *ptr, size_t osize,
+                    lua_Integer more) {
+  lua_Integer most = b->box->bytes;
+  if (more <= most - b->held) return 1;
+  if (b->spent && more < SPARE) return 1;
+  if (lua_gc(b->L, LUA_GCCOUNT) < 0) return 1;
+  if ((ptr != NULL || osize == 0) && more - most <= most - b->held) {
+    b->full = 1;
+    set_hook(b->L, b);
+    return 1;
+  }
+  if (ptr == NULL) find_place(b);
+  b->refused = 1;
+  return 0;
+}
+
+static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  const mwb_meter *meter = (const mwb_meter *)ud;
+  mwb_budget *b = meter->budget;
+  lua_Integer more = (lua_Integer)nsize - (ptr ? (lua_Integer)osize : 0);
+  void *block;
+  if (b == NULL) return meter->alloc(meter->ud, ptr, osize, nsize);
+  if (more > 0 && !may_grow(b, ptr, osize, more)) return NULL;
+  block = meter->alloc(meter->ud, ptr, osize, nsize);
+  if (block == NULL && nsize > 0) return NULL;
+  if (more > 0) b->left -= (lua_Integer)(nsize / BYTES);
+  b->held += more;
+  if (b->held < 0) b->held = 0;
+  if (b->held > b->peak) b->peak = b->held;
+  return block;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Begin and end
+** ======================================================= */
+
+static void begin_budget(lua_State *L, mwb_state *s, const mwb_box *box,
+                         lua_Integer instructions, mwb_budget *b) {
+  memset(b, 0, sizeof(*b));
+  b->state = s;
+  b->box = box;
+  b->outer = s->box->budget;
+  b->L = L;
+  b->given = b->left = instructions;
+  if (b->outer == NULL) {
+    s->box->meter->alloc = lua_getallocf(L, &s->box->meter->ud);
+    lua_setallocf(L, limited_alloc, s->box->meter);
+  }
+  s->box->budget = s->box->meter->budget = b;
+  set_hook(L, b);
+}
+
+static lua_Integer used_of(const mwb_budget *b) {
+  return (b->left > 0) ? b->given - b->left : b->given;
+}
+
+/* The call around this one pays, too. */
+static void end_budget(mwb_budget *b) {
+  mwb_budget *outer = b->outer;
+  mwb_meter *meter = b->state->box->meter;
+  b->state->box->budget = meter->budget = outer;
+  if (outer == NULL) {
+    lua_setallocf(b->L, meter->alloc, meter->ud);
+    return;
+  }
+  outer->left -= used_of(b);
+  outer->held += b->held;
+  if (outer->held > outer->peak) outer->peak = outer->held;
+}
+
+/* The hook's count begins anew after the function, so the pause costs what may
+** not have been counted. */
+int mwb_pcall_paused(lua_State *L, mwb_state *s, int args, int results,
+                     int handler) {
+  mwb_budget *b = s->box->budget;
+  int status, hooked = lua_gethook(L) == on_count;
+  b->left -= INTERVAL;
+  lua_setallocf(L, s->box->meter->alloc, s->box->meter->ud);
+  if (hooked) lua_sethook(L, NULL, 0, 0);
+  s->box->budget = s->box->meter->budget = NULL;
+  status = lua_pcall(L, args, results, handler);
+  s->box->budget = s->box->meter->budget = b;
+  if (hooked) set_hook(L, b);
+  lua_setallocf(L, limited_alloc, s->box->meter);
+  return status;
+}
+
+/* }====================================================== */
 
 /* The user values of a box. */
 enum { THREAD = 1, WORLD, NAME };
@@ -75,7 +388,7 @@ static void make_text(lua_State *L, mwb_budget *b) {
 /* in the box: f, ... -> true, results, or false, a text.  Here code of the box
 ** cannot yield: there is nobody to resume. */
 static int call_job(lua_State *L) {
-  mwb_budget *b = mwb_budget_of(L);
+  mwb_budget *b = budget_of(L);
   int status;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
   lua_pushvalue(L, 1);
@@ -83,10 +396,10 @@ static int call_job(lua_State *L) {
   status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
   luaL_checkstack(L, LUA_MINSTACK, "too many results");
   if (status != LUA_OK) {
-    mwb_note_failure(b, status);
+    note_failure(b, status);
     if (b->spent && b->place[0] == '\0') {
       lua_pushvalue(L, 1);
-      mwb_note_place(L, b);
+      note_place(L, b);
     }
     make_text(L, b);
   }
@@ -111,13 +424,13 @@ static int call_in_box(lua_State *L, mwb_state *s, lua_Integer instructions,
   lua_pushcfunction(thread, call_job);
   lua_xmove(L, thread, n + 1);
   box->busy = 1;
-  mwb_begin_budget(thread, s, box, instructions, &b);
+  begin_budget(thread, s, box, instructions, &b);
   status = lua_resume(thread, L, n + 1, &results);
-  mwb_end_budget(&b);
+  end_budget(&b);
   box->busy = busy;
-  box->used = mwb_used(&b);
+  box->used = used_of(&b);
   box->peak = b.peak;
-  mwb_note_failure(&b, status);
+  note_failure(&b, status);
   if (status != LUA_OK && !busy) box->thread = NULL; /* the thread is dead */
   results = (status == LUA_OK) ? lua_gettop(thread) : 0;
   if (results > 0 && !b.spent && lua_checkstack(L, results + 1)) {
@@ -126,7 +439,7 @@ static int call_in_box(lua_State *L, mwb_state *s, lua_Integer instructions,
   }
   lua_pushboolean(L, 0);
   if (b.spent)
-    mwb_push_spent(L, &b);
+    push_spent(L, &b);
   else if (status != LUA_OK)
     lua_xmove(thread, L, 1);
   else
@@ -175,16 +488,16 @@ static int box_used(lua_State *L) {
 /* in the box: text, name, globals -> function.  A byte of the text costs an
 ** instruction. */
 static int load_job(lua_State *L) {
-  mwb_budget *b = mwb_budget_of(L);
+  mwb_budget *b = budget_of(L);
   const char *text, *name = lua_tostring(L, 2);
   size_t len;
   int status;
   text = lua_tolstring(L, 1, &len);
   if (luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK) return lua_error(L);
-  mwb_note_place(L, b);
-  mwb_pay(L, (lua_Integer)len);
+  note_place(L, b);
+  pay(L, (lua_Integer)len);
   status = luaL_loadbufferx(L, text, len, name, "t");
-  mwb_note_failure(b, status);
+  note_failure(b, status);
   if (status != LUA_OK) return lua_error(L);
   lua_newuserdatauv(L, 0, 0); /* no hook has looked at the memory */
   lua_pop(L, 1);
@@ -232,7 +545,7 @@ static int give_print(lua_State *L) {
     bytes += (lua_Integer)lua_rawlen(L, -1) + 1;
     lua_replace(L, i);
   }
-  mwb_pay(L, bytes);
+  pay(L, bytes);
   lua_getglobal(L, "print");
   lua_insert(L, 1);
   lua_call(L, n, 0);
@@ -248,7 +561,7 @@ static int give_move(lua_State *L) {
   if (lua_gettop(L) == lua_tointeger(L, lua_upvalueindex(2)) &&
       lua_istable(L, 1) && lua_isinteger(L, 2)) {
     lua_Integer n = (lua_Integer)lua_rawlen(L, 1) - lua_tointeger(L, 2);
-    if (n > 0) mwb_pay(L, n / MOVES);
+    if (n > 0) pay(L, n / MOVES);
   }
   return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
@@ -267,7 +580,7 @@ static int moving(lua_State *L) {
 static int after_pcall(lua_State *L, int status, lua_KContext extra) {
   if (status == LUA_OK || status == LUA_YIELD)
     return lua_gettop(L) - (int)extra;
-  mwb_pass_spent(L, status);
+  pass_spent(L, status);
   lua_pushboolean(L, 0);
   lua_insert(L, -2);
   return 2;
@@ -284,7 +597,7 @@ static int give_pcall(lua_State *L) {
 /* The handler of an error, which is the upvalue, is not asked when the budget
 ** is spent: no hook counts then. */
 static int handle_error(lua_State *L) {
-  const mwb_budget *b = mwb_budget_of(L);
+  const mwb_budget *b = budget_of(L);
   if (b != NULL && b->spent) return 1;
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
@@ -314,20 +627,20 @@ static int give_xpcall(lua_State *L) {
 ** results, or -status: an error is on the top, and the coroutine is closed if
 ** it `closes`. */
 static int resume(lua_State *L, lua_State *co, int n, int closes) {
-  mwb_budget *b = mwb_budget_of(L);
+  mwb_budget *b = budget_of(L);
   int status, results = 0;
-  mwb_pay(L, RESUMING);
+  pay(L, RESUMING);
   if (!lua_checkstack(co, n)) {
     lua_pushliteral(L, "too many arguments to resume");
     return -LUA_ERRRUN;
   }
   lua_xmove(L, co, n);
-  status = mwb_resume(co, L, n, &results);
+  status = resume_counted(co, L, n, &results);
   if (status != LUA_OK && status != LUA_YIELD) {
-    if (b != NULL) mwb_note_failure(b, status);
+    if (b != NULL) note_failure(b, status);
     if (closes && !(b != NULL && b->spent)) lua_closethread(co, L);
     lua_xmove(co, L, 1);
-    mwb_pass_spent(L, status);
+    pass_spent(L, status);
     return -status;
   }
   if (!lua_checkstack(L, results + 1)) {
