@@ -103,15 +103,15 @@ int mwb_take_raw(lua_State *L) {
 }
 
 /* move_raw(object, key) -> whether this is reported: moves a field from the
-** object itself to the shadow, as a write */
+** object itself to the shadow, as a write.  A guard may have written the field,
+** or ended the watch, since it was found. */
 static int move_raw(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
   int ignored = mwb_is_ignored(L, s); /* may raise, so the field is not taken */
-  if (!mwb_take_raw(L)) return 0;
-  mwb_write_open(L, s, &w, h, lua_isnil(L, VALUE) ? MW_DELETE : MW_RAW,
-                 MWB_GIVEN);
+  if (!mwb_take_raw(L) || lua_isnil(L, VALUE)) return 0;
+  mwb_write_open(L, s, &w, h, MW_RAW, MWB_GIVEN);
   w.ignored = ignored;
   if (ignored) {
     mwb_store_contents(&w);
@@ -122,86 +122,39 @@ static int move_raw(lua_State *L) {
   return 1;
 }
 
-/* Puts the keys of fields that were written raw into the list at 3.  Returns
-** the number of keys. */
-static lua_Integer list_raw(lua_State *L) {
-  lua_Integer n = 0;
-  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
-    if (mwb_is_meta(L, -2)) continue;
-    lua_pushvalue(L, -2);
-    lua_rawseti(L, 3, ++n);
-  }
-  return n;
-}
-
-/* Is the field with the key on the top still raw?  A guard may have written the
-** field, or ended the watch. */
-static int is_still_raw(lua_State *L) {
-  int raw;
-  if (!mwb_push_own(L, 1)) return 0;
-  lua_pushvalue(L, 5);
-  raw = lua_rawget(L, 1) != LUA_TNIL;
-  lua_settop(L, 5);
-  return raw;
-}
-
-/* absorb(object) -> whether raw fields were reported.  Each is a write, so all
-** are told before the first error is raised.  What a guard puts raw meanwhile
-** is left for the next time. */
+/* absorb(object) -> whether it had raw fields that are reported.  What is in the
+** object itself, but for metamethods, was put there raw, and becomes contents,
+** unless the object's class is at work.  Each field is a write, so all are told
+** before the first error is raised.  What a guard puts raw meanwhile is left for
+** the next time. */
 static int absorb(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  lua_Integer n, i;
+  lua_Integer n = 0, i;
   int found = 0, failed = 0;
+  luaL_checkstack(L, LUA_MINSTACK, "raw fields");
   lua_settop(L, 1);
-  if (!mwb_push_shadow(L, 1)) return 0;
   lua_newtable(L);
-  n = list_raw(L);
-  if (n > 0 && mwb_in_class(s, mwb_handle_of(L, s, 1))) return 0;
+  if (mwb_push_own(L, 1) && !mwb_in_class(s, mwb_handle_of(L, s, 1)))
+    for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
+      if (mwb_is_meta(L, -2)) continue;
+      lua_pushvalue(L, -2);
+      lua_rawseti(L, 2, ++n);
+    }
   for (i = 1; i <= n; i++) {
-    lua_settop(L, 4); /* the first error */
-    lua_rawgeti(L, 3, i);
-    if (!is_still_raw(L)) continue;
-    mwb_push_function(L, s, move_raw);
+    lua_settop(L, 3); /* the first error */
     lua_pushvalue(L, 1);
-    lua_pushvalue(L, 5);
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
+    lua_rawgeti(L, 2, i);
+    if (mwb_pcall(L, s, move_raw, 2, 1) == LUA_OK) {
       found |= lua_toboolean(L, -1);
       continue;
     }
-    if (!failed) lua_replace(L, 4);
+    if (!failed) lua_replace(L, 3);
     found = failed = 1;
   }
-  lua_settop(L, 4);
+  lua_settop(L, 3);
   if (failed) return lua_error(L);
   lua_pushboolean(L, found);
   return 1;
-}
-
-/* Can there be raw fields that are to become contents? */
-static int may_have_raw(lua_State *L, const mwb_state *s, int index) {
-  int top = lua_gettop(L), any = 0;
-  if (s->engine != NULL && mwb_push_own(L, index)) {
-    lua_pushnil(L);
-    any = lua_next(L, index);
-  }
-  lua_settop(L, top);
-  return any;
-}
-
-/* What is in the table at `index` itself, but for metamethods, was put there
-** raw.  Makes these fields contents, by writes of the kind "raw", unless the
-** object's class is at work.  Returns whether there were any. */
-static int absorb_raw(lua_State *L, mwb_state *s, int index) {
-  int any;
-  index = lua_absindex(L, index);
-  if (!may_have_raw(L, s, index)) return 0;
-  luaL_checkstack(L, LUA_MINSTACK, "raw fields");
-  mwb_push_function(L, s, absorb);
-  lua_pushvalue(L, index);
-  lua_call(L, 1, 1);
-  any = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return any;
 }
 
 /* raw_set(object, key, value) -> object: a write that only flags hear.
@@ -223,7 +176,9 @@ static int raw_set(lua_State *L) {
     return 1;
   }
   if (s->engine != NULL) {
-    absorb_raw(L, mwb_enter(L), OBJECT); /* no raw field is to hide it */
+    mwb_enter(L);
+    lua_pushvalue(L, OBJECT);
+    mwb_call(L, s, absorb, 1, 0); /* no raw field is to hide it */
     h = mwb_handle_of(L, s, OBJECT);
   }
   lua_settop(L, 3);
@@ -243,9 +198,8 @@ static int raw_set(lua_State *L) {
 }
 
 static int sync(lua_State *L) {
-  mwb_state *s = mwb_enter_object(L, "sync", 1);
-  lua_pushboolean(L, absorb_raw(L, s, 1));
-  return 1;
+  mwb_enter_object(L, "sync", 1);
+  return absorb(L);
 }
 
 static void store_class(mwb_write *w) {
