@@ -21,7 +21,6 @@ enum {
   MWB_CLASSY,               /* classes that the library knows: see state.c */
   MWB_OURS,                 /* the metatables of the library's own objects */
   MWB_REFUSE,               /* their `__newindex` */
-  MWB_USES,                 /* string -> how often the engine refers to it */
   MWB_QUESTIONS,            /* the policy's functions: see policy.c */
   MWB_LATER,                /* calls and writes that wait: see later.c, */
   MWB_LATE, /* and an error that the library's next call raises */

@@ -5,8 +5,11 @@
 ** The engine knows a string by the address of the string's bytes.  Lua interns
 ** short strings, so a short string has one address.  A long string has the
 ** address of the first equal string that the engine kept.  While the engine
-** keeps a string, MWB_STRINGS maps the address to the string (and a long string
-** to the address), and MWB_USES maps the address to the number of keeps.
+** keeps a string, MWB_STRINGS has
+**
+**     address (light userdata) -> string
+**     address (integer)        -> how often the engine keeps it
+**     string, if it is long    -> address (light userdata)
 **
 ** The engine's callbacks run in `service`, the state's own thread: they set
 ** fields that exist, so they need no memory and raise nothing.
@@ -32,8 +35,6 @@ void mwb_open_keys(lua_State *L) {
   } while (s->short_string == 0 && n > 0);
   lua_newtable(L);
   mwb_keep(L, s, MWB_STRINGS);
-  lua_newtable(L);
-  mwb_keep(L, s, MWB_USES);
 }
 
 /* Returns the address of the string at `index`, 0 for a long string that is not
@@ -85,26 +86,23 @@ mw_value mwb_key(lua_State *L, mwb_state *s, int index) {
 
 /* Makes fields for a string and its count, which starts at 0. */
 static int64_t keep_string(lua_State *L, mwb_state *s, int index) {
-  int top = lua_gettop(L);
-  const char *text = (const char *)(uintptr_t)string_address(L, s, index);
-  size_t len;
-  if (text == NULL) text = lua_tostring(L, index);
+  int strings = lua_gettop(L) + 1;
+  int64_t address = string_address(L, s, index);
+  if (address == 0) address = (int64_t)(uintptr_t)lua_tostring(L, index);
   mwb_push(L, s, MWB_STRINGS);
-  mwb_push(L, s, MWB_USES);
-  if (lua_rawgetp(L, top + 1, text) == LUA_TNIL) {
+  if (lua_rawgetp(L, strings, (void *)(uintptr_t)address) == LUA_TNIL) {
     lua_pushinteger(L, 0);
-    lua_rawsetp(L, top + 2, text);
-    lua_tolstring(L, index, &len);
-    if (!is_short(s, len)) {
+    lua_rawseti(L, strings, (lua_Integer)address);
+    if (!is_short(s, (size_t)lua_rawlen(L, index))) {
       lua_pushvalue(L, index);
-      lua_pushlightuserdata(L, (void *)(uintptr_t)text);
-      lua_rawset(L, top + 1);
+      lua_pushlightuserdata(L, (void *)(uintptr_t)address);
+      lua_rawset(L, strings);
     }
-    lua_pushvalue(L, index);
-    lua_rawsetp(L, top + 1, text); /* last: if this field exists, all do */
+    lua_pushvalue(L, index); /* last: if this field exists, all do */
+    lua_rawsetp(L, strings, (void *)(uintptr_t)address);
   }
-  lua_settop(L, top);
-  return (int64_t)(uintptr_t)text;
+  lua_settop(L, strings - 1);
+  return address;
 }
 
 mw_value mwb_key_to_keep(lua_State *L, mwb_state *s, int index) {
@@ -150,43 +148,35 @@ void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key) {
   }
 }
 
-/* Adds `n` to the count of the address `text`, which has a count.  Returns the
-** sum. */
-static lua_Integer add_use(mwb_state *s, const void *text, int n) {
+/* Adds `n` to the count of a key that is a string, which has a count.  Returns
+** the sum. */
+static lua_Integer add_use(mwb_state *s, const mw_value *key, int n) {
   lua_State *L = s->service;
   lua_Integer uses;
-  mwb_push(L, s, MWB_USES);
-  lua_rawgetp(L, -1, text);
+  mwb_push(L, s, MWB_STRINGS);
+  lua_rawgeti(L, -1, (lua_Integer)key->u.i);
   uses = lua_tointeger(L, -1) + n;
   lua_pushinteger(L, uses);
-  lua_rawsetp(L, -3, text);
+  lua_rawseti(L, -3, (lua_Integer)key->u.i);
   lua_pop(L, 2);
   return uses;
 }
 
 void mwb_retain(void *ud, const mw_value *key) {
-  if (key->type == MW_TSTRING)
-    add_use((mwb_state *)ud, (const void *)(uintptr_t)key->u.i, 1);
+  if (key->type == MW_TSTRING) add_use((mwb_state *)ud, key, 1);
 }
 
 void mwb_release(void *ud, const mw_value *key) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = s->service;
-  const void *text = (const void *)(uintptr_t)key->u.i;
-  int top = lua_gettop(L);
-  if (key->type != MW_TSTRING || add_use(s, text, -1) > 0) return;
-  mwb_push(L, s, MWB_USES);
-  lua_pushnil(L);
-  lua_rawsetp(L, -2, text);
+  if (key->type != MW_TSTRING || add_use(s, key, -1) > 0) return;
   mwb_push(L, s, MWB_STRINGS);
-  lua_rawgetp(L, -1, text);
-  if (!is_short(s, (size_t)lua_rawlen(L, -1))) {
-    lua_pushvalue(L, -1);
-    lua_pushnil(L);
-    lua_rawset(L, -4);
-  }
-  lua_pop(L, 1);
+  mwb_push_key(L, s, key);
   lua_pushnil(L);
-  lua_rawsetp(L, -2, text);
-  lua_settop(L, top);
+  lua_rawset(L, -3);
+  lua_pushnil(L);
+  lua_rawsetp(L, -2, (void *)(uintptr_t)key->u.i);
+  lua_pushnil(L);
+  lua_rawseti(L, -2, (lua_Integer)key->u.i);
+  lua_pop(L, 1);
 }

@@ -29,11 +29,6 @@
 ** Looking
 ** ======================================================= */
 
-/* Could the name be that of a metamethod? */
-static inline int is_private(const char *s) {
-  return s[0] == '_' && s[1] == '_';
-}
-
 /* Sets `key` to the key as the engine sees it.  Returns whether one `rawset` in
 ** the shadow stores the field of the object of `r`, which may be NULL: the key
 ** is a short string, and no metamethod's name, or an integer, when `#` returns
@@ -46,7 +41,7 @@ static inline int engine_key(lua_State *L, mwb_state *s, const mwi_object *r,
     const char *text = lua_tolstring(L, KEY, &len);
     key->type = MW_TSTRING;
     key->u.i = (int64_t)(uintptr_t)text;
-    if (len <= s->short_string) return !is_private(text);
+    if (len <= s->short_string) return text[0] != '_' || text[1] != '_';
   }
   if (type == LUA_TNUMBER) {
     int ok;
@@ -274,7 +269,7 @@ int mwb_is_meta(lua_State *L, int index) {
   int i;
   if (lua_type(L, index) != LUA_TSTRING) return 0;
   name = lua_tolstring(L, index, &len);
-  if (!is_private(name)) return 0;
+  if (name[0] != '_' || name[1] != '_') return 0;
   for (i = 0; names[i] != NULL; i++)
     if (strlen(names[i]) == len - 2 && memcmp(names[i], name + 2, len - 2) == 0)
       return 1;
@@ -401,7 +396,7 @@ void mwb_store_field(mwb_write *w) {
     is_read = mwi_is_read(&s->engine->reader);
   }
   if (journal->open > 0) owner = mwb_owner_of(L, s);
-  if (owner == 0 && !is_read && !mwi_journal_has_entries(journal)) {
+  if (owner == 0 && !is_read && journal->entries == 0) {
     store_pair(w); /* nobody wants an entry */
     return;
   }
