@@ -49,9 +49,8 @@ static int rest(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_rawseti(L, -2, s->traps->resting + 1);
   s->traps->resting++;
-  mwb_push_name(L, s, MWB_INDEX);
   lua_pushvalue(L, 3);
-  lua_rawset(L, 5);
+  lua_setfield(L, 5, "__index");
   return 0;
 }
 
@@ -110,21 +109,19 @@ static int read_length(lua_State *L) {
 static void heed(lua_State *L, mwb_state *s, int own, int shadow) {
   int top = lua_gettop(L);
   if (mwb_raw_field(L, own, "__index") == LUA_TTABLE) {
-    mwb_push_name(L, s, MWB_INDEX);
     lua_pushlightuserdata(L, s);
     lua_pushvalue(L, shadow);
     lua_pushinteger(L, 0);
     lua_pushcclosure(L, read_field, 3);
-    lua_rawset(L, own);
+    lua_setfield(L, own, "__index");
   }
   mwb_set_len(L, own, shadow);
   mwb_raw_field(L, own, "__len");
   if (lua_tocfunction(L, -1) != read_length) {
-    lua_pushliteral(L, "__len");
     lua_pushlightuserdata(L, s);
-    lua_pushvalue(L, -3);
+    lua_insert(L, -2);
     lua_pushcclosure(L, read_length, 2);
-    lua_rawset(L, own);
+    lua_setfield(L, own, "__len");
   }
   lua_settop(L, top);
 }

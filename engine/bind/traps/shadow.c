@@ -285,10 +285,9 @@ static int own_len(lua_State *L) {
 ** half the memory of one of five. */
 void mwb_set_len(lua_State *L, int own, int shadow) {
   if (mwb_raw_field(L, own, "__len") == LUA_TNIL) {
-    lua_pushliteral(L, "__len");
     lua_pushvalue(L, shadow);
     lua_pushcclosure(L, own_len, 1);
-    lua_rawset(L, own);
+    lua_setfield(L, own, "__len");
   }
   lua_pop(L, 1);
 }
@@ -367,10 +366,6 @@ typedef struct dressing {
   int trap;     /* the new trap, and the new own metatable: in this order, */
   int own;      /* the collector finds what it sweeps close together */
 } dressing;
-
-/* The names of the fields that every own metatable has. */
-static const char *const names[MWB_NAMES] = {"__index", "__newindex",
-                                             "__metatable", "__pairs"};
 
 /* call_index(shadow, key): the `__index` of a heritage of one object; upvalues:
 ** the class's function, the object */
@@ -466,25 +461,20 @@ static void copy_guards(const dressing *its) {
 /* Pushes the own metatable, with which `getmetatable` returns the class. */
 static void new_own(const dressing *its) {
   lua_State *L = its->L;
-  const mwb_state *s = its->s;
   lua_createtable(L, 1, 4);
   if (!its->is_new) copy_guards(its);
   if (its->has_class) copy_into(L, its->class_, its->own, META);
-  mwb_push_name(L, s, MWB_INDEX);
   lua_pushvalue(L, its->contents);
-  lua_rawset(L, its->own);
-  mwb_push_name(L, s, MWB_NEWINDEX);
+  lua_setfield(L, its->own, "__index");
   lua_pushvalue(L, its->trap);
-  lua_rawset(L, its->own);
-  mwb_push_name(L, s, MWB_PAIRS);
+  lua_setfield(L, its->own, "__newindex");
   lua_pushcfunction(L, own_pairs);
-  lua_rawset(L, its->own);
-  mwb_push_name(L, s, MWB_METATABLE);
+  lua_setfield(L, its->own, "__pairs");
   if (!its->has_class)
     push_no_class(L);
   else if (mwb_raw_field(L, its->own, "__metatable") == LUA_TNIL)
     lua_copy(L, its->class_, -1);
-  lua_rawset(L, its->own);
+  lua_setfield(L, its->own, "__metatable");
 }
 
 /* Removes all fields of the table but metamethods. */
@@ -682,11 +672,6 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
 
 void mwb_open_shadow(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  int i;
-  for (i = 0; i < MWB_NAMES; i++) {
-    lua_pushstring(L, names[i]);
-    s->traps->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
-  }
   open_no_class(L, s);
   mwb_new_ephemeron(L, MWB_RULES);
   mwb_new_ephemeron(L, MWB_HERITAGES);

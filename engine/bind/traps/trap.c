@@ -124,11 +124,10 @@ static void push_shown(lua_State *L) {
 
 /* Pushes the `__newindex` of the class of the object at OBJECT, and returns
 ** whether there is one. */
-static int push_newindex(lua_State *L, const mwb_state *s) {
+static int push_newindex(lua_State *L) {
   mwb_push_class(L, OBJECT);
   if (lua_istable(L, -1)) {
-    mwb_push_name(L, s, MWB_NEWINDEX);
-    lua_rawget(L, -2);
+    mwb_raw_field(L, -1, "__newindex");
     lua_replace(L, -2);
   }
   return !lua_isnil(L, -1);
@@ -429,11 +428,10 @@ static int is_relinked(const mwb_write *w) {
 }
 
 void mwb_store_contents(mwb_write *w) {
-  if (w->r == NULL || (w->r->needs & MWI_TREE) == 0 || !is_relinked(w)) {
+  if (w->r != NULL && (w->r->needs & MWI_TREE) && is_relinked(w))
+    mwb_store_linked(w); /* a table comes or goes below a root */
+  else
     mwb_store_field(w);
-    return;
-  }
-  mwb_store_linked(w); /* a table comes or goes below a root */
   if (w->r != NULL && !mwi_object_intercepts(w->r) && mwb_has_orphans(w->s))
     mwb_let_go(w->L, w->s, SIZE_MAX); /* the object has left the tree */
 }
@@ -469,7 +467,7 @@ int mwb_in_class(const mwb_state *s, mw_handle obj) {
 ** there because the library has read it. */
 static int asks_class(const mwb_write *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), asked = push_newindex(L, w->s);
+  int top = lua_gettop(L), asked = push_newindex(L);
   if (asked) {
     lua_pushvalue(L, KEY);
     asked = lua_rawget(L, w->shadow) == LUA_TNIL || w->shows;
@@ -536,7 +534,7 @@ void mwb_store_value(mwb_write *w) {
     return;
   }
   lua_settop(w->L, RUNNING);
-  push_newindex(w->L, w->s);
+  push_newindex(w->L);
   status = mwb_call_class(w);
   keep_field(w, status);
   mwb_end_class(w, status);
@@ -659,7 +657,7 @@ static void store_at_work(mwb_write *w) {
   if (key->type == MW_TNIL || (key->type == MW_TFLOAT && key->u.f != key->u.f))
     store_in(L, TRAP_SHADOW, w->r, key); /* no key: raises */
   if (is_asked(w)) {                     /* the class stores where it likes */
-    push_newindex(L, w->s);
+    push_newindex(L);
     mwb_call_newindex(L, lua_gettop(L));
     return;
   }
@@ -712,8 +710,8 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
 
 /* A metamethod is written that is not there: its class stores it, or it is put
 ** into the object, and nobody is told. */
-static int trap_meta(lua_State *L, mwb_state *s, const mwi_object *r) {
-  if (r != NULL && (r->needs & MWI_CLASS) && push_newindex(L, s))
+static int trap_meta(lua_State *L, const mwi_object *r) {
+  if (r != NULL && (r->needs & MWI_CLASS) && push_newindex(L))
     mwb_call_newindex(L, lua_gettop(L));
   else
     lua_rawset(L, OBJECT);
@@ -748,12 +746,12 @@ int mwb_trap(lua_State *L) {
   mw_value key;
   int simple;
   if (r == NULL) { /* the object is dead, or the engine closed */
-    if (mwb_is_meta(L, KEY)) return trap_meta(L, s, NULL);
+    if (mwb_is_meta(L, KEY)) return trap_meta(L, NULL);
     lua_rawset(L, TRAP_SHADOW);
     return 0;
   }
   simple = engine_key(L, s, r, &key);
-  if (!simple && mwb_is_meta(L, KEY)) return trap_meta(L, s, r);
+  if (!simple && mwb_is_meta(L, KEY)) return trap_meta(L, r);
   needs = (r->needs | s->needs) & ~IDLE;
   if (needs != 0) needs = needs_left(L, s, r, &key, needs);
   if (needs & ~(unsigned)(MWI_UNKEYED | MWI_KEYED))

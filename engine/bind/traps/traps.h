@@ -21,10 +21,7 @@ enum {
   MWB_TRAPS_END
 };
 
-#define MWB_NAMES 4
-
 struct mwb_traps_state {
-  int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
   struct mwb_running *running_class; /* the innermost: see trap.c */
   int depth;                         /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */
@@ -80,12 +77,6 @@ int mwb_is_no_class(lua_State *L, int index);
 
 /* Is the key at `index` one that Lua looks up raw in metatables? */
 int mwb_is_meta(lua_State *L, int index);
-
-/* The names of the fields that every own metatable has; pushes one. */
-enum { MWB_INDEX, MWB_NEWINDEX, MWB_METATABLE, MWB_PAIRS };
-static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
-  lua_rawgeti(L, LUA_REGISTRYINDEX, s->traps->names[name]);
-}
 
 /* Is the `__newindex` of the object's class running for the object? */
 int mwb_in_class(const mwb_state *s, mw_handle obj);
