@@ -12,8 +12,7 @@
 **
 **     lost handles    --> marks in `transactions`; MWB_LOSTBATCHES
 **     cancel, close   --> MWB_LATER: { function, n, arguments... }
-**     writes          --> MWB_LATER: { false, object, key, new, overtaken?,
-**                                      old, number }
+**     writes          --> MWB_LATER: { false, n, arguments of `make_up`... }
 **     errors          --> MWB_LATE
 **
 ** and the next call, or the next write that is watched, begins with it:
@@ -35,13 +34,6 @@
 /* {======================================================
 ** Is the library at work?
 ** ======================================================= */
-
-/* Is the frame that of a finaliser? */
-static int is_finaliser(lua_State *L, lua_Debug *frame) {
-  lua_getinfo(L, "n", frame);
-  return frame->name != NULL && strcmp(frame->name, "__gc") == 0 &&
-         strcmp(frame->namewhat, "metamethod") == 0;
-}
 
 /* Whose is the function of the frame?  OTHERS: a function in C that is not one
 ** of the library, and may have been called by one. */
@@ -65,8 +57,12 @@ static int owner_of(lua_State *L, const mwb_state *s, lua_Debug *frame) {
 static int finaliser_level(lua_State *of) {
   lua_Debug frame;
   int level = 0;
-  for (; lua_getstack(of, level, &frame); level++)
-    if (is_finaliser(of, &frame)) return level;
+  for (; lua_getstack(of, level, &frame); level++) {
+    lua_getinfo(of, "n", &frame);
+    if (frame.name != NULL && strcmp(frame.name, "__gc") == 0 &&
+        strcmp(frame.namewhat, "metamethod") == 0)
+      return level;
+  }
   return -1;
 }
 
@@ -111,43 +107,37 @@ void mwb_wait(mwb_state *s) {
   mwb_need(s, MWB_WAITS, 1);
 }
 
-/* Appends the table on the top to MWB_LATER, and pops it. */
-static void put_off(lua_State *L, mwb_state *s) {
-  mwb_push(L, s, MWB_LATER);
-  lua_insert(L, -2);
-  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
-  lua_pop(L, 1);
-  mwb_wait(s);
-}
+/* The tables in MWB_LATER: a function and so many arguments. */
+enum { CALL = 1, COUNT, FIRST };
 
-/* What the tables in MWB_LATER have at 1: the function, or false. */
-enum { CALL = 1, ARGUMENTS, FIRST }; /* of a call; of a write: */
+/* Of a write, for which `false` is the function, the arguments of `make_up`. */
 enum {
-  AT_OBJECT = 2, /* of a write */
+  AT_OBJECT = FIRST,
   AT_KEY,
-  AT_VALUE,
-  IS_OVERTAKEN,
+  IS_OVERTAKEN = FIRST + 3,
   AT_BEFORE,
-  AT_NUMBER, /* when it is recorded */
-  IS_TOLD    /* or is it recorded? */
+  AT_NUMBER, /* when it is recorded, */
+  IS_RECORDED
 };
 
-/* Puts off a call: the function is on the top, its `n` arguments are the first
-** values of the stack from `first` on. */
-static void put_off_call(lua_State *L, mwb_state *s, int first, int n) {
+/* Puts off a call: the function is on the top, and popped; its `n` arguments are
+** the values of the stack from `first` on. */
+static void put_off(lua_State *L, mwb_state *s, int first, int n) {
   int i, f = lua_gettop(L);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
+  mwb_push(L, s, MWB_LATER);
   lua_createtable(L, n + 2, 0);
   lua_pushvalue(L, f);
   lua_rawseti(L, -2, CALL);
   lua_pushinteger(L, n);
-  lua_rawseti(L, -2, ARGUMENTS);
+  lua_rawseti(L, -2, COUNT);
   for (i = 0; i < n; i++) {
     lua_pushvalue(L, first + i);
     lua_rawseti(L, -2, FIRST + i);
   }
-  put_off(L, s);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   lua_settop(L, f - 1);
+  mwb_wait(s);
 }
 
 int mwb_put_off(lua_State *L, mwb_state *s) {
@@ -156,7 +146,7 @@ int mwb_put_off(lua_State *L, mwb_state *s) {
   if (!mwb_in_finaliser(L) || !mwb_is_at_work(L, s)) return 0;
   lua_getstack(L, 0, &frame);
   lua_getinfo(L, "f", &frame);
-  put_off_call(L, s, 1, n);
+  put_off(L, s, 1, n);
   return 1;
 }
 
@@ -168,7 +158,7 @@ static int put_off_function(lua_State *L) {
   off = mwb_in_finaliser(L) && mwb_is_at_work(L, s);
   if (off) {
     lua_pushvalue(L, 1);
-    put_off_call(L, s, 2, n);
+    put_off(L, s, 2, n);
   }
   lua_pushboolean(L, off);
   return 1;
@@ -176,16 +166,12 @@ static int put_off_function(lua_State *L) {
 
 void mwb_put_off_write(lua_State *L, mwb_state *s) {
   int i, old = lua_gettop(L);
-  lua_createtable(L, AT_BEFORE, 0);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
+  for (i = 0; i < 4; i++) lua_pushboolean(L, 0);
+  lua_copy(L, old, old + 1 + AT_BEFORE - FIRST);
   lua_pushboolean(L, 0);
-  lua_rawseti(L, -2, CALL);
-  for (i = OBJECT; i <= VALUE; i++) {
-    lua_pushvalue(L, i);
-    lua_rawseti(L, -2, AT_OBJECT + i - OBJECT);
-  }
-  lua_pushvalue(L, old);
-  lua_rawseti(L, -2, AT_BEFORE);
-  put_off(L, s);
+  put_off(L, s, old + 1, 1 + IS_RECORDED - FIRST);
   lua_settop(L, old - 1);
 }
 
@@ -208,7 +194,7 @@ static lua_Integer push_waiting(lua_State *L, const mwb_state *s,
     lua_rawgeti(L, one, AT_KEY);
     found = lua_rawequal(L, -2, OBJECT) && lua_rawequal(L, -1, KEY) &&
             lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN &&
-            lua_rawgeti(L, one, IS_OVERTAKEN) == LUA_TNIL;
+            lua_rawgeti(L, one, IS_OVERTAKEN) && !lua_toboolean(L, -1);
     if (found) break;
     lua_settop(L, list);
   }
@@ -242,15 +228,9 @@ void mwb_overtake(lua_State *L, const mwb_state *s) {
 ** The end of waiting
 ** ======================================================= */
 
-/* Has the write replaced, or put in, a table below a root? */
-static int has_links(const mwb_write *w) {
-  return (w->r->needs & MWI_TREE) &&
-         (lua_istable(w->L, OLD) || lua_istable(w->L, VALUE));
-}
-
-/* make_up(object, key, value, is it overtaken?, old, number, is it told of?) ->
-** the number of the write, which is recorded or told of, unless nobody watches
-** or tracks the object any more */
+/* make_up(object, key, value, is it overtaken?, old, number, is it recorded?) ->
+** the number of the write, which is recorded, or if it is, told of, unless
+** nobody watches or tracks the object any more */
 static int make_up(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int is_overtaken = lua_toboolean(L, SHADOW),
@@ -269,7 +249,8 @@ static int make_up(lua_State *L) {
     return mwb_write_after(&w) ? lua_error(L) : 0;
   }
   if (!ignored) mwb_write_count(&w);
-  if (!is_overtaken && has_links(&w)) {
+  if (!is_overtaken && (w.r->needs & MWI_TREE) &&
+      (lua_istable(L, OLD) || lua_istable(L, VALUE))) {
     w.is_stored = 1; /* a later write may have stored another value */
     mwb_store_linked(&w);
   }
@@ -278,14 +259,17 @@ static int make_up(lua_State *L) {
   return 1;
 }
 
-/* Pushes `make_up` and its arguments, for the write at `one`; returns their
-** number. */
-static int push_write(lua_State *L, const mwb_state *s, int one, int tells) {
-  int k;
-  mwb_push_function(L, s, make_up);
-  for (k = AT_OBJECT; k <= AT_NUMBER; k++) lua_rawgeti(L, one, k);
-  lua_pushboolean(L, tells);
-  return IS_TOLD - AT_OBJECT + 1;
+/* Pushes what is to be called for the table at `one`, and its arguments; returns
+** their number. */
+static int push_call(lua_State *L, const mwb_state *s, int one) {
+  int i, n;
+  lua_rawgeti(L, one, COUNT);
+  n = (int)lua_tointeger(L, -1);
+  luaL_checkstack(L, n + LUA_MINSTACK, NULL);
+  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN)
+    mwb_push_function(L, s, make_up);
+  for (i = 0; i < n; i++) lua_rawgeti(L, one, FIRST + i);
+  return n;
 }
 
 /* record_all(list, n): records the writes in the list */
@@ -296,7 +280,7 @@ static int record_all(lua_State *L) {
     lua_settop(L, 2);
     lua_rawgeti(L, 1, i);
     if (lua_rawgeti(L, 3, CALL) != LUA_TBOOLEAN) continue;
-    lua_call(L, push_write(L, s, 3, 0), 1);
+    lua_call(L, push_call(L, s, 3), 1);
     lua_rawseti(L, 3, AT_NUMBER);
   }
   return 0;
@@ -304,17 +288,12 @@ static int record_all(lua_State *L) {
 
 /* Makes the call, or tells of the write, on the top, and pops it. */
 static void do_one(lua_State *L, mwb_state *s) {
-  int one = lua_gettop(L), n, k;
+  int one = lua_gettop(L);
   if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
-    n = push_write(L, s, one, 1);
-  } else {
-    lua_rawgeti(L, one, ARGUMENTS);
-    n = (int)lua_tointeger(L, -1);
-    lua_pop(L, 1);
-    luaL_checkstack(L, n, NULL);
-    for (k = 0; k < n; k++) lua_rawgeti(L, one, FIRST + k);
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, one, IS_RECORDED);
   }
-  if (mwb_pcall_outside(L, s, n, 0, 0) != LUA_OK)
+  if (mwb_pcall_outside(L, s, push_call(L, s, one), 0, 0) != LUA_OK)
     mwb_late_error(L, s, "finaliser");
   lua_settop(L, one - 1);
 }

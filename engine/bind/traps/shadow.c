@@ -351,22 +351,6 @@ void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
 ** In
 ** ======================================================= */
 
-/* An object that gets a shadow.  `self` and `class_` are where the caller has
-** object and class; the rest is on the top of the stack. */
-typedef struct dressing {
-  lua_State *L;
-  mwb_state *s;
-  mw_handle h;
-  int self, class_;
-  int has_class; /* or is the class nil? */
-  int has_newindex;
-  int is_new;   /* or has the object a shadow, whose contents move? */
-  int source;   /* the object, or the old shadow */
-  int contents; /* the new shadow, */
-  int trap;     /* the new trap, and the new own metatable: in this order, */
-  int own;      /* the collector finds what it sweeps close together */
-} dressing;
-
 /* call_index(shadow, key): the `__index` of a heritage of one object; upvalues:
 ** the class's function, the object */
 static int call_index(lua_State *L) {
@@ -401,80 +385,52 @@ static void push_shared(lua_State *L, const mwb_state *s) {
   lua_settop(L, index);
 }
 
-/* Gives the new shadow, on the top, what the class hands down. */
-static void set_heritage(const dressing *its) {
-  lua_State *L = its->L;
-  int type = mwb_raw_field(L, its->class_, "__index");
+/* Gives the new shadow at `contents` what the class hands down to the object. */
+static void set_heritage(lua_State *L, const mwb_state *s, int object,
+                         int class_, int contents) {
+  int type = mwb_raw_field(L, class_, "__index");
   if (type == LUA_TNIL) {
     lua_pop(L, 1);
     return;
   }
   if (type == LUA_TTABLE) {
-    push_shared(L, its->s);
+    push_shared(L, s);
   } else {
     if (type == LUA_TFUNCTION) {
-      lua_pushvalue(L, its->self);
+      lua_pushvalue(L, object);
       lua_pushcclosure(L, call_index, 2);
     }
     new_heritage(L);
   }
-  lua_setmetatable(L, its->contents);
+  lua_setmetatable(L, contents);
 }
 
-/* Pushes the shadow, without contents, with room for an array of so many
-** fields.  Returns the number of fields to come. */
-static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array) {
-  lua_State *L = its->L;
-  lua_Unsigned all = 0;
-  for (lua_pushnil(L); lua_next(L, its->source) != 0; lua_pop(L, 1)) all++;
-  if (array > all) array = all;
-  lua_createtable(L, (int)array, (int)(all - array));
-  if (its->has_class) set_heritage(its);
-  return all;
-}
-
-static void new_trap(const dressing *its) {
-  lua_State *L = its->L;
-  lua_pushlightuserdata(L, its->s);
-  lua_pushinteger(L, (lua_Integer)its->h);
-  lua_pushvalue(L, its->contents);
-  if (its->has_class) lua_pushvalue(L, its->class_);
-  lua_pushcclosure(L, mwb_trap,
-                   its->has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
-}
-
-/* Copies the guards from the old own metatable to the new one. */
-static void copy_guards(const dressing *its) {
-  lua_State *L = its->L;
-  lua_Integer n, i;
-  if (!mwb_push_own(L, its->self)) return;
-  n = (lua_Integer)lua_rawlen(L, -1);
-  for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, -1, i);
-    lua_rawseti(L, its->own, i);
-    lua_rawgeti(L, -1, -i); /* what its watch asks */
-    lua_rawseti(L, its->own, -i);
-  }
-  lua_pop(L, 1);
-}
-
-/* Pushes the own metatable, with which `getmetatable` returns the class. */
-static void new_own(const dressing *its) {
-  lua_State *L = its->L;
+/* Pushes a new own metatable for the trap on the top, with which `getmetatable`
+** returns the class, and with the guards of the former own metatable. */
+static void push_new_own(lua_State *L, int object, int class_, int contents) {
+  int trap = lua_gettop(L), own = trap + 1, has_class = !lua_isnil(L, class_);
+  lua_Integer i, n = 0;
   lua_createtable(L, 1, 4);
-  if (!its->is_new) copy_guards(its);
-  if (its->has_class) copy_into(L, its->class_, its->own, META);
-  lua_pushvalue(L, its->contents);
-  lua_setfield(L, its->own, "__index");
-  lua_pushvalue(L, its->trap);
-  lua_setfield(L, its->own, "__newindex");
+  if (mwb_push_own(L, object)) n = (lua_Integer)lua_rawlen(L, -1);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, own + 1, i);
+    lua_rawseti(L, own, i);
+    lua_rawgeti(L, own + 1, -i); /* what its watch asks */
+    lua_rawseti(L, own, -i);
+  }
+  lua_settop(L, own);
+  if (has_class) copy_into(L, class_, own, META);
+  lua_pushvalue(L, contents);
+  lua_setfield(L, own, "__index");
+  lua_pushvalue(L, trap);
+  lua_setfield(L, own, "__newindex");
   lua_pushcfunction(L, own_pairs);
-  lua_setfield(L, its->own, "__pairs");
-  if (!its->has_class)
+  lua_setfield(L, own, "__pairs");
+  if (!has_class)
     push_no_class(L);
-  else if (mwb_raw_field(L, its->own, "__metatable") == LUA_TNIL)
-    lua_copy(L, its->class_, -1);
-  lua_setfield(L, its->own, "__metatable");
+  else if (mwb_raw_field(L, own, "__metatable") == LUA_TNIL)
+    lua_copy(L, class_, -1);
+  lua_setfield(L, own, "__metatable");
 }
 
 /* Removes all fields of the table but metamethods. */
@@ -529,68 +485,61 @@ static int shrink(lua_State *L) {
   return 0;
 }
 
-/* Without memory for this, the table keeps its room. */
-static void give_back_room(const dressing *its, lua_Unsigned fields) {
-  lua_State *L = its->L;
-  if (fields < ROOM) return;
-  lua_pushcfunction(L, shrink);
-  lua_pushvalue(L, its->self);
-  lua_pushinteger(L, (lua_Integer)fields);
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
-  wipe(L, its->self);
-}
-
 /* The bits of `needs` that say how an object lies. */
 #define PER_OBJECT (MWI_CLASS | MWI_SHORT)
 
-/* Sets the bits that say how the object lies. */
-static void set_needs(const dressing *its, int lengthy) {
-  mw_engine *e = its->s->engine;
-  mwi_object *r = mwi_object_find(&e->watch, its->h);
-  unsigned needs;
-  if (r == NULL) return;
-  if (its->is_new) mwi_object_renew(e, r);
-  needs = r->needs & ~(unsigned)PER_OBJECT;
-  if (its->has_newindex) needs |= MWI_CLASS;
-  if (!lengthy) needs |= MWI_SHORT;
-  r->needs = (uint16_t)needs;
-  r->elsewhere = 0;
-  r->layout++;
-}
-
-/* All steps that can fail come before the first change of the object. */
+/* All steps that can fail come before the first change of the object.  Shadow,
+** trap and own metatable are made one after the other: the collector finds what
+** it sweeps close together. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_) {
-  dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-  int top = lua_gettop(L);
-  lua_Unsigned length, fields;
+  int top = lua_gettop(L), has_class, is_new, source, contents, own;
+  lua_Unsigned length, fields = 0, array;
+  mwi_object *r = mwb_object_of(s, h);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  its.self = lua_absindex(L, object);
-  its.class_ = lua_absindex(L, class_);
-  its.has_class = !lua_isnil(L, class_);
-  if (its.has_class) {
-    its.has_newindex = mwb_raw_field(L, its.class_, "__newindex") != LUA_TNIL;
-    lua_pop(L, 1);
+  object = lua_absindex(L, object);
+  class_ = lua_absindex(L, class_);
+  has_class = !lua_isnil(L, class_);
+  is_new = !mwb_push_shadow(L, object);
+  source = is_new ? object : top + 1; /* or do the contents move? */
+  contents = lua_gettop(L) + 1;
+  own = contents + 2;
+  for (lua_pushnil(L); lua_next(L, source) != 0; lua_pop(L, 1)) fields++;
+  length = lua_rawlen(L, source);
+  array = (length < fields) ? length : fields;
+  lua_createtable(L, (int)array, (int)(fields - array));
+  if (has_class) set_heritage(L, s, object, class_, contents);
+  lua_pushlightuserdata(L, s);
+  lua_pushinteger(L, (lua_Integer)h);
+  lua_pushvalue(L, contents);
+  if (has_class) lua_pushvalue(L, class_);
+  lua_pushcclosure(L, mwb_trap, has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
+  push_new_own(L, object, class_, contents);
+  if (length > 0) mwb_set_len(L, own, contents);
+  mwb_heed_reads(L, s, own, contents);
+  copy_into(L, source, contents, NO_META);
+  if (is_new) wipe(L, object);
+  lua_setmetatable(L, object);
+  if (r != NULL) {
+    if (is_new) mwi_object_renew(s->engine, r);
+    r->needs &= (uint16_t) ~(unsigned)PER_OBJECT;
+    if (has_class && mwb_raw_field(L, class_, "__newindex") != LUA_TNIL)
+      r->needs |= MWI_CLASS;
+    if (length == 0) r->needs |= MWI_SHORT;
+    r->elsewhere = 0;
+    r->layout++;
   }
-  its.is_new = !mwb_push_shadow(L, its.self);
-  its.source = its.is_new ? its.self : ++top;
-  its.contents = top + 1;
-  its.trap = top + 2;
-  its.own = top + 3;
-  length = lua_rawlen(L, its.source);
-  fields = new_shadow(&its, length);
-  new_trap(&its);
-  new_own(&its);
-  if (length > 0) mwb_set_len(L, its.own, its.contents);
-  mwb_heed_reads(L, s, its.own, its.contents);
-  lua_settop(L, its.own);
-  copy_into(L, its.source, its.contents, NO_META);
-  if (its.is_new) wipe(L, its.self);
-  lua_setmetatable(L, its.self);
-  set_needs(&its, length > 0);
-  if (its.is_new) give_back_room(&its, fields);
-  if (its.is_new) mwb_note_heard(s, h);
-  lua_settop(L, its.is_new ? top : top - 1);
+  lua_settop(L, top);
+  if (!is_new) return;
+  if (fields >= ROOM) {
+    lua_pushcfunction(L, shrink);
+    lua_pushvalue(L, object);
+    lua_pushinteger(L, (lua_Integer)fields);
+    lua_pcall(L, 2, 0, 0); /* without memory, the table keeps its room */
+    lua_settop(L, top);
+    wipe(L, object);
+  }
+  mwb_note_heard(s, h);
 }
 
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
