@@ -382,21 +382,22 @@ void mwb_store_field(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   const mwi_journal *journal = &s->engine->journal;
-  int is_read = mwi_is_read(&s->engine->reader), top;
+  int is_read, top;
   mwb_entry entry;
   mw_owner owner = 0;
   if (w->is_stored) return;
-  if (w->ignored || s->journal->restoring) {
-    store_pair(w);
+  if ((s->needs & MWB_APPENDS) == 0 || w->ignored || s->journal->restoring) {
+    store_pair(w); /* nobody wants an entry */
     return;
   }
+  is_read = mwi_is_read(&s->engine->reader);
   if (is_read && mwb_make_ready(L, s)) { /* may the program have run? */
     if (w->r != NULL) look_again(w);
     is_read = mwi_is_read(&s->engine->reader);
   }
   if (journal->open > 0) owner = mwb_owner_of(L, s);
   if (owner == 0 && !is_read && journal->entries == 0) {
-    store_pair(w); /* nobody wants an entry */
+    store_pair(w);
     return;
   }
   if (store_simply(w, owner, is_read)) return;
@@ -570,15 +571,6 @@ static int needs_old(const mwb_write *w, unsigned needs) {
   return (watch->after > 0 || shown) && is_awaited(w);
 }
 
-/* A guard may have written. */
-static void look_after_guards(mwb_write *w) {
-  look_again(w);
-  if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  set_plain_kind(w, push_stored(w));
-  lua_replace(w->L, OLD);
-  mwb_write_compare(w);
-}
-
 int mwb_write_check(mwb_write *w) {
   mw_engine *e = w->s->engine;
   if (w->r == NULL || !mwi_write_is_checked(&e->watch, w->r)) return 1;
@@ -618,7 +610,12 @@ void mwb_write_before(mwb_write *w) {
     mwi_write_call(e, w->r, &w->change, w->batched ? MWI_AT_ONCE : 0, w->seq);
   if (w->traced != 0)
     mwb_trace_heard(w->L, s, w->traced, e->watch.calls - calls);
-  if (w->called) look_after_guards(w);
+  if (!w->called) return;
+  look_again(w); /* a guard may have written */
+  if (w->has_old == MWB_GIVEN || e->watch.after == 0) return;
+  set_plain_kind(w, push_stored(w));
+  lua_replace(w->L, OLD);
+  mwb_write_compare(w);
 }
 
 int mwb_write_after(mwb_write *w) {
