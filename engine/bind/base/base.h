@@ -19,8 +19,6 @@ enum {
   MWB_CLOCK,                /* metatables: of a clock, */
   MWB_DEATH,                /* the function that gives the next death */
   MWB_CLASSY,               /* classes that the library knows: see state.c */
-  MWB_OURS,                 /* the metatables of the library's own objects */
-  MWB_REFUSE,               /* their `__newindex` */
   MWB_QUESTIONS,            /* the policy's functions: see policy.c */
   MWB_LATER,                /* calls and writes that wait: see later.c, */
   MWB_LATE, /* and an error that the library's next call raises */
@@ -47,14 +45,13 @@ struct mwb_base_state {
 ** ======================================================= */
 
 /* The files with public functions, mwb_NAME_functions, and those that have more
-** to make in the library's table on the top: mwb_open_NAME(L).  The first makes
-** MWB_OURS, which the metatables of the others enter.  Then the same for the
-** library's own Lua files. */
+** to make in the library's table on the top: mwb_open_NAME(L).  Then the same
+** for the library's own Lua files. */
 /* clang-format off */
 #define MWB_PUBLIC_FUNCTIONS(each) \
   each(identity) each(plain) each(touch) each(memory)
 #define MWB_PUBLIC(each) \
-  each(ours) each(keys) each(clock) each(guard) each(shadow) each(watch) \
+  each(keys) each(clock) each(guard) each(shadow) each(watch) \
   each(batch) each(trace) each(timed) each(lanes) each(origins)
 #define MWB_PRIVATE_FUNCTIONS(each) \
   each(classes) each(deaths) each(calls) each(interception) each(tree) \
@@ -86,7 +83,7 @@ MWB_PRIVATE(MWB_OPEN)
 #define MWB_UPDATA lua_upvalueindex(3)
 
 /* Is the value at `index` one of the library's own objects? */
-int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
+int mwb_is_ours(lua_State *L, int index);
 
 /* Is the value at `index` a userdata whose metatable is the state's value
 ** `meta`? */
@@ -99,7 +96,7 @@ void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 
 /* Makes the metatable at `index` that of a class: objects cannot be watched,
 ** and setting a field raises an error, which says what to `use`, or NULL. */
-void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use);
+void mwb_seal(lua_State *L, int index, const char *use);
 
 /* Makes a metatable, with methods under `__index` (either list may be NULL), and
 ** makes the metatable the state's value `value`. */

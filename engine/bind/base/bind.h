@@ -53,10 +53,9 @@ enum {
 /* The values that all rooms share. */
 enum {
   MWB_OBJECTS = MWB_BASE_VALUES, /* slot -> object, weakly held */
-  MWB_STRINGS,   /* strings that the engine refers to: see key.c */
-  MWB_EPHEMERON, /* the metatable of tables with weak keys */
-  MWB_ONERROR,   /* mw.on_error's function */
-  MWB_CALLED,    /* the function that calls another one in C: `mwb_call` */
+  MWB_STRINGS, /* strings that the engine refers to: see key.c */
+  MWB_ONERROR, /* mw.on_error's function */
+  MWB_CALLED,  /* the function that calls another one in C: `mwb_call` */
   MWB_SHARED
 };
 
@@ -192,11 +191,8 @@ static inline mwb_state *mwb_enter_to_read(lua_State *L) {
 /* Pushes the state; for code without the upvalues. */
 void mwb_push_state(lua_State *L);
 
-/* Pushes a new table with weak keys. */
-void mwb_push_ephemeron(lua_State *L, const mwb_state *s);
-
-/* Pushes a new table with weak values. */
-void mwb_push_weak(lua_State *L);
+/* Pushes a new table with weak keys, "k", or values, "v". */
+void mwb_push_weak(lua_State *L, const char *mode);
 
 /* Makes one of the state's values a table with weak keys. */
 void mwb_new_ephemeron(lua_State *L, int value);

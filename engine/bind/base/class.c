@@ -2,17 +2,18 @@
 ** class.c - the classes of the library's objects.
 ** SPDX-License-Identifier: MIT
 **
-** MWB_OURS has the metatable of each class, with `true` or what a program is to
-** use instead of setting a field.  No field of an object can be set.
+** The metatable of each class has, under a key of its own, `true` or what a
+** program is to use instead of setting a field.  No field of an object can be
+** set.
 */
 #include "base.h"
 
-int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
+static const char OURS = 0; /* its address is that key */
+
+int mwb_is_ours(lua_State *L, int index) {
   int ours;
   if (!lua_getmetatable(L, index)) return 0;
-  mwb_push(L, s, MWB_OURS);
-  lua_insert(L, -2);
-  ours = lua_rawget(L, -2) != LUA_TNIL;
+  ours = lua_rawgetp(L, -1, &OURS) != LUA_TNIL;
   lua_pop(L, 2);
   return ours;
 }
@@ -36,7 +37,6 @@ void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 
 /* The `__newindex` of all classes. */
 static int refuse_field(lua_State *L) {
-  const mwb_state *s = mwb_state_of(L);
   lua_settop(L, 2);
   if (lua_type(L, 2) == LUA_TSTRING)
     lua_pushfstring(L, "field '%s' of the ", lua_tostring(L, 2));
@@ -44,51 +44,35 @@ static int refuse_field(lua_State *L) {
     lua_pushfstring(L, "field (a %s) of the ", luaL_typename(L, 2));
   lua_pushfstring(L, "%s%s cannot be set", lua_tostring(L, 3),
                   mwb_type_name(L, 1));
-  mwb_push(L, s, MWB_OURS);
   lua_getmetatable(L, 1);
-  if (lua_rawget(L, -2) != LUA_TSTRING)
+  if (lua_rawgetp(L, -1, &OURS) != LUA_TSTRING)
     return luaL_error(L, "%s", lua_tostring(L, -3));
   return luaL_error(L, "%s (use %s)", lua_tostring(L, -3), lua_tostring(L, -1));
 }
 
-/* Classes of Lua files that are loaded anew can be collected. */
-void mwb_open_ours(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  mwb_keep(L, s, MWB_EPHEMERON);
-  mwb_new_ephemeron(L, MWB_OURS);
-  mwb_push_function(L, s, refuse_field);
-  mwb_keep(L, s, MWB_REFUSE);
-}
-
-void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use) {
+void mwb_seal(lua_State *L, int index, const char *use) {
   index = lua_absindex(L, index);
-  mwb_push(L, s, MWB_OURS);
-  lua_pushvalue(L, index);
   if (use == NULL)
     lua_pushboolean(L, 1);
   else
     lua_pushstring(L, use);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
+  lua_rawsetp(L, index, &OURS);
   lua_pushliteral(L, "__newindex");
-  mwb_push(L, s, MWB_REFUSE);
+  lua_pushcfunction(L, refuse_field);
   lua_rawset(L, index);
 }
 
 /* add_class(metatable[, what to use instead of setting a field]): for classes
 ** of the library's Lua files */
 static int add_class(lua_State *L) {
-  mwb_seal(L, mwb_state_of(L), 1, luaL_optstring(L, 2, NULL));
+  mwb_seal(L, 1, luaL_optstring(L, 2, NULL));
   return 0;
 }
 
 /* is_ours(value) -> the name of its class, if it is an object of the library */
 static int is_ours(lua_State *L) {
   lua_settop(L, 1);
-  if (!mwb_is_ours(L, mwb_state_of(L), 1)) return 0;
+  if (!mwb_is_ours(L, 1)) return 0;
   lua_pushstring(L, mwb_type_name(L, 1));
   return 1;
 }
@@ -108,7 +92,7 @@ void mwb_new_meta(lua_State *L, int value, const char *type,
   lua_newtable(L);
   if (methods != NULL) mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
-  mwb_seal(L, s, -1, NULL);
+  mwb_seal(L, -1, NULL);
   if (meta != NULL) mwb_set_funcs(L, meta); /* may replace __index */
   mwb_keep(L, s, value);
 }

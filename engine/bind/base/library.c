@@ -54,22 +54,16 @@ void mwb_collected(lua_State *L, mwb_state *s) {
 
 void mwb_push_state(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
 
-void mwb_push_ephemeron(lua_State *L, const mwb_state *s) {
-  lua_newtable(L);
-  mwb_push(L, s, MWB_EPHEMERON);
-  lua_setmetatable(L, -2);
-}
-
-void mwb_push_weak(lua_State *L) {
+void mwb_push_weak(lua_State *L, const char *mode) {
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
+  lua_pushstring(L, mode);
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
 }
 
 void mwb_new_ephemeron(lua_State *L, int value) {
-  mwb_push_ephemeron(L, mwb_state_of(L));
+  mwb_push_weak(L, "k");
   mwb_keep(L, mwb_state_of(L), value);
 }
 
@@ -392,7 +386,7 @@ int luaopen_moonwatch_core(lua_State *L) {
     return 1;
   }
   new_state(L);
-  mwb_push_weak(L); /* MWB_OBJECTS */
+  mwb_push_weak(L, "v"); /* MWB_OBJECTS */
   make_places(L, (mwb_state *)lua_touserdata(L, -2));
   lua_pushcclosure(L, build, 2);
   lua_call(L, 0, 1);

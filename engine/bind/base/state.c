@@ -148,7 +148,7 @@ int mwb_is_weak(lua_State *L, int index) {
 }
 
 int mwb_may_enter(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
-  return mwb_is_contents(L, s, parent, walk) && !mwb_is_ours(L, s, -1) &&
+  return mwb_is_contents(L, s, parent, walk) && !mwb_is_ours(L, -1) &&
          !mwb_is_weak(L, -1);
 }
 

@@ -295,7 +295,7 @@ void mwb_open_views(lua_State *L) {
   lua_getfield(L, -1, "for_boxes");
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  mwb_push_ephemeron(L, mwb_state_of(L));
+  mwb_push_weak(L, "k");
   luaL_setfuncs(L, given, 3);
   lua_pop(L, 1);
 }

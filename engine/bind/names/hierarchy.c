@@ -706,7 +706,7 @@ static int new_hierarchy(lua_State *L) {
   lua_newtable(L);
   set_methods(L, token, 6);
   lua_setiuservalue(L, 6, TOKEN_META);
-  mwb_push_weak(L);
+  mwb_push_weak(L, "v");
   lua_setiuservalue(L, 6, NAMES);
   lua_newtable(L);
   set_methods(L, functions, 6);

@@ -1237,7 +1237,7 @@ static int open_feed(lua_State *L) {
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, NOT_FROM);
-  mwb_push_ephemeron(L, s);
+  mwb_push_weak(L, "k");
   lua_setiuservalue(L, -2, LEAVES);
   lua_replace(L, FEED);
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);

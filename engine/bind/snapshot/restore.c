@@ -293,7 +293,7 @@ static int fits(const reader *r, const place *its) {
   lua_State *L = r->L;
   int top = lua_gettop(L), is_table = its->kind == MWB_ITEM_TABLE, yes;
   if (lua_type(L, top) != (is_table ? LUA_TTABLE : LUA_TUSERDATA)) return 0;
-  if (mwb_is_ours(L, r->s, top) || (is_table && mwb_is_weak(L, top))) return 0;
+  if (mwb_is_ours(L, top) || (is_table && mwb_is_weak(L, top))) return 0;
   lua_pushvalue(L, top);
   yes = lua_rawget(L, STAYS) == LUA_TNIL;
   mwb_push_class(L, top);

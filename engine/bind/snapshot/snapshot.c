@@ -168,7 +168,7 @@ static void put_object(writer *w, int key) {
       return;
     }
     lua_pop(L, 1);
-    if (mwb_is_ours(L, w->s, -1)) refuse(w, "an object of the library", key);
+    if (mwb_is_ours(L, -1)) refuse(w, "an object of the library", key);
     n = add_object(w, key);
   }
   mwb_put_byte(&w->out, MWB_TAG_OBJECT);

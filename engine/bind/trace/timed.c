@@ -703,7 +703,7 @@ void mwb_open_timed(lua_State *L) {
                                      {NULL, NULL}};
   mwb_new_meta(L, MWB_SCOPE, "scope", meta, methods);
   mwb_push(L, s, MWB_SCOPE);
-  mwb_seal(L, s, -1, "scope:add");
+  mwb_seal(L, -1, "scope:add");
   lua_pop(L, 1);
   mwb_new_meta(L, MWB_SET, "set", NULL, NULL);
   mwb_set_funcs(L, functions);

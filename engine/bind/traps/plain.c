@@ -21,8 +21,8 @@ enum { VALUE = 1, CLASSES, COPIES, LIST, OBJECT, CONTENTS, CLASS, COPY };
 
 /* Is the table at `index` an object of the library?  An entry of a reader is
 ** none here, and gets its fields, as whenever one of them is read. */
-static int is_library_object(lua_State *L, const mwb_state *s, int index) {
-  if (!mwb_is_ours(L, s, index)) return 0;
+static int is_library_object(lua_State *L, int index) {
+  if (!mwb_is_ours(L, index)) return 0;
   if (luaL_getmetafield(L, index, "is_entry") == LUA_TNIL) return 1;
   lua_getfield(L, index, "kind");
   lua_pop(L, 2);
@@ -49,7 +49,7 @@ static void stand_in(lua_State *L, mwb_state *s, mwb_classes *walk) {
   int top = lua_gettop(L);
   if (!lua_istable(L, top)) return;
   if (!lua_rawequal(L, top, VALUE) &&
-      (!mwb_is_contents(L, s, OBJECT, walk) || is_library_object(L, s, top) ||
+      (!mwb_is_contents(L, s, OBJECT, walk) || is_library_object(L, top) ||
        mwb_is_weak(L, top)))
     return;
   lua_pushvalue(L, top);
@@ -116,7 +116,7 @@ static int plain(lua_State *L) {
     return luaL_error(L, "bad argument #1 to 'plain' (value expected)");
   mwb_check_dot(L, "plain", lua_gettop(L));
   lua_settop(L, 1);
-  if (!lua_istable(L, 1) || is_library_object(L, s, 1) || mwb_is_weak(L, 1))
+  if (!lua_istable(L, 1) || is_library_object(L, 1) || mwb_is_weak(L, 1))
     return 1;
   lua_newtable(L);
   do {

@@ -182,7 +182,7 @@ void mwb_open_reads(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {
       {"begin_reads", begin_reads}, {"end_reads", end_reads}, {NULL, NULL}};
-  mwb_push_weak(L);
+  mwb_push_weak(L, "v");
   mwb_keep(L, s, MWB_RESTING);
   mwb_set_funcs(L, functions);
 }

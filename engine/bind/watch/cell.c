@@ -91,7 +91,7 @@ void mwb_open_cell(lua_State *L) {
                                        {"is_cell", is_cell},
                                        {NULL, NULL}};
   mwb_new_meta(L, MWB_CELL, "cell", NULL, NULL);
-  mwb_push_weak(L);
+  mwb_push_weak(L, "v");
   mwb_keep(L, s, MWB_CELLS);
   mwb_set_funcs(L, functions);
 }

@@ -566,7 +566,7 @@ void mwb_open_guard(lua_State *L) {
   mwb_push_function(L, s, revalidate);
   lua_pushcclosure(L, guard_field, 3);
   lua_setfield(L, -2, "__index");
-  mwb_seal(L, s, -1, "guard:revalidate");
+  mwb_seal(L, -1, "guard:revalidate");
   lua_pop(L, 1);
   mwb_set_funcs(L, functions);
 }

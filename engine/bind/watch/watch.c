@@ -65,7 +65,7 @@ static int is_watch_alive(lua_State *L) {
 /* Raises if the value at 1 is one of the library's own objects. */
 static void check_not_ours(lua_State *L, const mwb_state *s, const char *name) {
   const char *meant = "";
-  if (!mwb_is_ours(L, s, 1)) return;
+  if (!mwb_is_ours(L, 1)) return;
   if (mwb_is_of(L, s, 1, MWB_HANDLE))
     meant = "; handle:cancel() ends its watch";
   luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched%s)", name,
