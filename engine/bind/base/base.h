@@ -27,7 +27,7 @@ enum {
 
 struct mwb_base_state {
   mw_host host;        /* of the program, for its MW_PINNED objects */
-  mw_host lua;         /* the binding's own, if the program has a host */
+  int has_host;        /* is there one? */
   int is_attached;     /* does the program own the engine? */
   const void *library; /* the table of all functions: see `mwb_check_dot` */
   int deserted;        /* may a class have lost its last watched object? */
@@ -386,10 +386,9 @@ int mwb_push_question(lua_State *L, const mwb_state *s, int question);
 /* Returns the engine that the program has attached, or NULL. */
 mw_engine *mwb_attached(lua_State *L);
 
-/* The engine calls the program's host for the program's objects from now on,
-** and the binding for all others; without a host of the program, nothing
-** changes. */
-void mwb_join_hosts(mwb_state *s);
+/* Is the object the program's?  Then it is a matter of the program's host, if
+** there is one (`has_host`). */
+int mwb_is_pinned(const mwb_state *s, mw_handle h);
 
 /* Gives the engine back to the program, without Lua's objects. */
 void mwb_detach(mwb_state *s);

@@ -2,19 +2,14 @@
 ** host.c - a C program beside Lua, with one engine.
 ** SPDX-License-Identifier: MIT
 **
-** The engine has one host.  If the program has a host, too, then the functions
-** here are the engine's host, and pass each call on: for a MW_PINNED object to
-** the program, for any other object to the binding.
-**
-**     engine --> call, restore... --> pinned?  program's host
-**                                 --> else     binding's host
+** The engine has one host, the binding.  Where the program has a host, too, the
+** binding's functions pass on to that what is about a MW_PINNED object, which is
+** the program's.
 **
 ** Strings are Lua's: the keys and values of the program's objects are of all
 ** types but MW_TSTRING.
 */
 #include "base.h"
-
-#include <string.h>
 
 #include "../journal/journal.h"
 #include "../traps/trap.h"
@@ -22,77 +17,9 @@
 #include "../watch/watch.h"
 #include "moonwatch_lua.h"
 
-/* {======================================================
-** Two hosts
-** ======================================================= */
-
-static int is_pinned(const mwb_state *s, mw_handle obj) {
-  return (mw_object_flags(s->engine, obj) & MW_PINNED) != 0;
+int mwb_is_pinned(const mwb_state *s, mw_handle h) {
+  return (mw_object_flags(s->engine, h) & MW_PINNED) != 0;
 }
-
-static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
-                const mw_change *change) {
-  const mwb_state *s = (const mwb_state *)ud;
-  const mw_host *host = is_pinned(s, obj) ? &s->base->host : &s->base->lua;
-  return (host->call == NULL) ? 0
-                              : host->call(host->ud, obj, ref, flags, change);
-}
-
-static void restore(void *ud, const mw_entry *entry, void *host) {
-  const mwb_state *s = (const mwb_state *)ud;
-  if (!is_pinned(s, entry->obj))
-    s->base->lua.restore(s->base->lua.ud, entry, host);
-  else if (s->base->host.restore != NULL)
-    s->base->host.restore(s->base->host.ud, entry, NULL);
-}
-
-static int field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
-                 void *host) {
-  const mwb_state *s = (const mwb_state *)ud;
-  lua_State *service = s->service; /* the caller is the program */
-  if (host == NULL) host = &service;
-  if (!is_pinned(s, entry->obj))
-    return s->base->lua.field(s->base->lua.ud, owner, entry, key, host);
-  memset(key, 0, sizeof(*key));
-  key->type = entry->type[MW_KEY];
-  key->u = entry->value[MW_KEY];
-  return MW_OK;
-}
-
-static int hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
-                void *host) {
-  const mwb_state *s = (const mwb_state *)ud;
-  lua_State *service = s->service; /* the caller is the program */
-  if (host == NULL) host = &service;
-  if (is_pinned(s, entry->obj)) {
-    mwb_coroutine_of(s, parent)->hides = 1;
-    return MW_OK;
-  }
-  return s->base->lua.hand(s->base->lua.ud, owner, parent, entry, host);
-}
-
-static int find_key(void *ud, mw_handle parent, mw_handle child,
-                    mw_value *key) {
-  const mwb_state *s = (const mwb_state *)ud;
-  const mw_host *host = is_pinned(s, parent) ? &s->base->host : &s->base->lua;
-  return host->key != NULL && host->key(host->ud, parent, child, key);
-}
-
-void mwb_join_hosts(mwb_state *s) {
-  mw_host both;
-  if (s->base->host.call == NULL && s->base->host.restore == NULL) return;
-  if (s->base->lua.call == NULL) s->base->lua = s->engine->watch.host;
-  both = s->base->lua;
-  both.ud = s;
-  both.call = call;
-  both.restore = restore;
-  both.field = field;
-  both.hand = hand;
-  both.key = find_key;
-  mw_host_set(s->engine, &both);
-}
-
-/* }====================================================== */
 
 /* {======================================================
 ** An engine of the program
@@ -139,7 +66,7 @@ void mwb_detach(mwb_state *s) {
   mw_host_set(e, &s->base->host);
   for (slot = 1; slot < e->identity.top; slot++) {
     mw_handle h = mwi_identity_handle(&e->identity, slot);
-    if (!is_pinned(s, h)) mw_object_forget(e, h);
+    if (!mwb_is_pinned(s, h)) mw_object_forget(e, h);
   }
 }
 
@@ -163,7 +90,7 @@ static mwb_state *need_state(lua_State *L, const char *name) {
 void mw_lua_host(lua_State *L, const mw_host *host) {
   mwb_state *s = need_state(L, "mw_lua_host");
   s->base->host = *host;
-  mwb_join_hosts(s);
+  s->base->has_host = 1;
 }
 
 mw_owner mw_lua_owner(lua_State *L) {

@@ -296,6 +296,7 @@ static void new_state(lua_State *L) {
   if (!s->base->is_attached) s->engine = mw_engine_open(alloc, ud);
   if (s->engine == NULL) mwb_check(L, MW_NOMEM);
   if (s->base->is_attached) s->base->host = s->engine->watch.host;
+  s->base->has_host = s->base->host.call || s->base->host.restore;
 }
 
 /* Gives each of the state's values a place in the registry.  The array of
@@ -376,7 +377,6 @@ static int build(lua_State *L) {
   mwb_keep(L, mwb_state_of(L), MWB_LIBRARY);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
-  mwb_join_hosts(s);
   return 1;
 }
 

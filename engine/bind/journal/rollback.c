@@ -86,10 +86,16 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
 ** memory, that is raised out of the engine, where restoring may start again. */
 void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   mwb_state *s = (mwb_state *)ud;
+  const mw_host *program = &s->base->host;
   undo *u = (undo *)host;
-  lua_State *L = u->L;
+  lua_State *L;
   mwb_made its = {MW_NONE, 0, MWB_BACK};
   int status;
+  if (s->base->has_host && mwb_is_pinned(s, entry->obj)) {
+    if (program->restore) program->restore(program->ud, entry, NULL);
+    return;
+  }
+  L = u->L;
   if (restore_quickly(u, s, entry)) return;
   if (!mwb_alive(L, s, entry->obj)) {
     lua_settop(L, HELD);
@@ -139,10 +145,11 @@ static int push_field(lua_State *L) {
 int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
               void *host) {
   mwb_state *s = (mwb_state *)ud;
-  lua_State *L = *(lua_State **)host;
+  lua_State *L = (host != NULL) ? *(lua_State **)host : s->service;
+  int pinned = s->base->has_host && mwb_is_pinned(s, entry->obj);
   memset(key, 0, sizeof(*key));
-  if (mwi_no_field(entry->kind, key)) return MW_OK;
-  if (entry->type[MW_KEY] != MW_TOTHER) {
+  if (!pinned && mwi_no_field(entry->kind, key)) return MW_OK;
+  if (pinned || entry->type[MW_KEY] != MW_TOTHER) {
     key->type = entry->type[MW_KEY];
     key->u = entry->value[MW_KEY];
     return MW_OK;
@@ -187,7 +194,11 @@ static int move_values(lua_State *L) {
 int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host) {
   mwb_state *s = (mwb_state *)ud;
-  lua_State *L = *(lua_State **)host;
+  lua_State *L = (host != NULL) ? *(lua_State **)host : s->service;
+  if (s->base->has_host && mwb_is_pinned(s, entry->obj)) {
+    mwb_coroutine_of(s, parent)->hides = 1;
+    return MW_OK;
+  }
   lua_pushlightuserdata(L, entry);
   lua_pushlightuserdata(L, mwb_coroutine_of(s, owner));
   lua_pushlightuserdata(L, mwb_coroutine_of(s, parent));

@@ -419,8 +419,12 @@ static int is_guard_alive(mwb_state *s, mw_handle obj, uint64_t ref,
 int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_state *s = (mwb_state *)ud;
+  const mw_host *program = &s->base->host;
   mwb_write *w;
   int status;
+  if (s->base->has_host && mwb_is_pinned(s, obj))
+    return program->call ? program->call(program->ud, obj, ref, flags, change)
+                         : 0;
   if (change == NULL) return is_guard_alive(s, obj, ref, flags);
   w = (mwb_write *)change->host;
   if (s->traps->endless) return MW_SPARES;

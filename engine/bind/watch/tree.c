@@ -625,8 +625,11 @@ static int find_key(lua_State *L) {
 
 int mwb_find_key(void *ud, mw_handle parent, mw_handle child, mw_value *key) {
   mwb_state *s = (mwb_state *)ud;
+  const mw_host *program = &s->base->host;
   lua_State *L = s->service;
   int top = lua_gettop(L), found = 0;
+  if (s->base->has_host && mwb_is_pinned(s, parent))
+    return program->key && program->key(program->ud, parent, child, key);
   lua_pushcfunction(L, find_key);
   if (mwb_alive(L, s, parent)) {
     mwb_push_contents(L, -1);
