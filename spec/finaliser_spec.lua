@@ -139,7 +139,7 @@ describe("a finaliser in the middle of the library", function()
         local root, runs, n = mw.track({ x = 0 }, { deep = true }), 0, 0
         local told, read, tables = 0, 0, {}
         mw.watch(root, function(_, _, old, new)
-          assert.equal(told, old)
+          if told ~= old then assert.equal(told, old) end
           told = new
         end, { once = false, phase = phase })
         local feed <close> = mw.feed { root = root }
@@ -160,15 +160,16 @@ describe("a finaliser in the middle of the library", function()
           runs = runs + 1
           write()
         end, function()
-          while runs < 4000 do
+          while runs < 4000 and n < 1000000 do
             write()
             in_transaction()
             mw.batch(write)
-            -- else cycles and these steps may keep pace for ever
+            -- Else cycles and these steps may keep pace for ever.  Asserts
+            -- would allocate so much that few finalisers meet the library.
             local _ = ("garbage"):rep(n % 101)
             for entry in feed:read() do
               if entry.object == root then
-                assert.equal(read, entry.old)
+                if read ~= entry.old then assert.equal(read, entry.old) end
                 read = entry.new
               end
             end
