@@ -102,21 +102,20 @@ function Map:set(key, value)
   local its = maps[self] or wrong(self, "set")
   local entries = its.entries
   local former = entries[key]
-  if former == nil then
-    if not OBJECTS[type(key)] then check_key(key, "set") end
-    if value == nil then return end
-  elseif value == nil then
-    take_out(its, key)
+  if former ~= nil then
+    if value == nil then
+      take_out(its, key)
+    elseif its.on_death then
+      former[VALUE] = value
+    else
+      entries[key] = value
+    end
     return
   end
-  if not its.on_death then
-    entries[key] = value
-  elseif former == nil then
-    add_box(its, key, value)
-  else
-    former[VALUE] = value
-  end
-  if former == nil then its.len = its.len + 1 end
+  if not OBJECTS[type(key)] then check_key(key, "set") end
+  if value == nil then return end
+  if its.on_death then add_box(its, key, value) else entries[key] = value end
+  its.len = its.len + 1
 end
 
 --- Removes an entry and returns its value.
