@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "../box/box.h"
+#include "../journal/journal.h"
 #include "../readers/readers.h"
 #include "../trace/trace.h"
 #include "../traps/traps.h"
@@ -162,6 +163,41 @@ void mwb_check(lua_State *L, int code) {
   if (code == MW_NOMEM) no_memory(L);
   if (code == MW_FULL) luaL_error(L, "too many objects or clocks");
 }
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.memory
+** ======================================================= */
+
+/* memory() -> bytes by part.  The engine knows its parts, and how much it has
+** allocated in all; the rest is the binding's. */
+static int memory(lua_State *L) {
+  static const char *const names[] = {"objects", "watches", "journal",
+                                      "names",   "traces",  "total"};
+  const mwb_state *s = mwb_enter_to_read(L);
+  mw_memory m;
+  int i;
+  mwb_check_nothing(L, "memory", 1);
+  memset(&m, 0, sizeof(m));
+  m.size = sizeof(m);
+  mw_memory_info(s->engine, &m);
+  m.journal += s->journal->n_records * sizeof(mwb_coroutine) +
+               s->journal->size_transactions * sizeof(mwb_transaction);
+  m.journal += mwb_writers_bytes(s) + mwb_feeds_bytes(s);
+  m.traces += s->trace->size_scratch;
+  m.names = m.total - (m.objects + m.watches + m.journal + m.traces);
+  lua_createtable(L, 0, 6);
+  for (i = 0; i < 6; i++) {
+    const size_t bytes[] = {m.objects, m.watches, m.journal,
+                            m.names,   m.traces,  m.total};
+    lua_pushinteger(L, (lua_Integer)bytes[i]);
+    lua_setfield(L, -2, names[i]);
+  }
+  return 1;
+}
+
+const luaL_Reg mwb_memory_functions[] = {{"memory", memory}, {NULL, NULL}};
 
 /* }====================================================== */
 

@@ -27,8 +27,6 @@
 /* So many unwanted reads cost as much as to rest and to be seen to again. */
 #define IDLE 16
 
-enum { NONE, SOME, ALL }; /* `heeds` of the state */
-
 void mwb_note_read(lua_State *L, const mwb_state *s, int whole) {
   mwb_push(L, s, MWB_NOTE);
   lua_pushvalue(L, 1);
@@ -127,16 +125,7 @@ static void heed(lua_State *L, mwb_state *s, int own, int shadow) {
 }
 
 void mwb_heed_reads(lua_State *L, mwb_state *s, int own, int shadow) {
-  if (s->traps->heeds != NONE) heed(L, s, own, shadow);
-}
-
-static void heed_all(lua_State *L, mwb_state *s) {
-  uint32_t slot = 0;
-  int top = lua_gettop(L);
-  for (; mwb_push_next(L, s, &slot); lua_settop(L, top)) {
-    mwb_push_shadow(L, top + 1);
-    heed(L, s, top + 2, top + 3);
-  }
+  if (s->traps->heeds) heed(L, s, own, shadow);
 }
 
 /* Sees to the tables that rest. */
@@ -160,12 +149,13 @@ static void heed_resting(lua_State *L, mwb_state *s) {
 ** an intercepted table, and note(object) for reads of all of a table */
 static int begin_reads(lua_State *L) {
   mwb_state *s = mwb_enter(L);
+  uint32_t slot = 0;
   lua_settop(L, 1);
-  if (s->traps->heeds != ALL) {
-    s->traps->heeds = SOME;
-    heed_all(L, s);
-    s->traps->heeds = ALL;
+  for (; !s->traps->heeds && mwb_push_next(L, s, &slot); lua_settop(L, 1)) {
+    mwb_push_shadow(L, 2);
+    heed(L, s, 3, 4);
   }
+  s->traps->heeds = 1;
   heed_resting(L, s);
   mwb_keep(L, s, MWB_NOTE);
   s->traps->reading = 1;
