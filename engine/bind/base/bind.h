@@ -211,6 +211,9 @@ void mwb_call(lua_State *L, const mwb_state *s, lua_CFunction f, int n,
 int mwb_pcall(lua_State *L, const mwb_state *s, lua_CFunction f, int n,
               int results);
 
+/* Goes on after a call that may yield: returns all but so many values. */
+int mwb_return(lua_State *L, int status, lua_KContext below);
+
 /* The type's name of the value at `index`, for a message.  May push. */
 const char *mwb_type_name(lua_State *L, int index);
 

@@ -127,17 +127,6 @@ static int in_array(void *ud, mw_handle h) {
   return alive;
 }
 
-/* The policy looks at all wrapped classes, so one call serves all deaths of a
-** collection.  The policy's call may end up here again. */
-static void tell_deserted(lua_State *L, mwb_state *s) {
-  if (!s->base->deserted || mw_reap_due(s->engine)) return;
-  s->base->deserted = 0;
-  if (!mwb_push_question(L, s, MWB_DESERTED)) return;
-  if (mwb_pcall_outside(L, s, 0, 0, 0) == LUA_OK) return;
-  s->base->deserted = 1;
-  lua_error(L);
-}
-
 /* Calls on_death for at most `n` entries of weak maps whose keys have died.
 ** Returns the number of calls.  An on_death never calls another on_death: the
 ** depth of calls would have no bound. */
@@ -169,10 +158,21 @@ static size_t notify(lua_State *L, mwb_state *s, size_t n) {
 ** deaths.  Returns the number of deaths handled. */
 static size_t reap_some(lua_State *L, mwb_state *s, size_t looks,
                         size_t deaths) {
+  int status = LUA_OK;
   size_t n = notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   if (s->watch->storing == 0) mwb_let_go(L, s, looks);
-  tell_deserted(L, s);
+  if (s->base->deserted && !mw_reap_due(s->engine)) {
+    /* The policy looks at all wrapped classes, so one call serves all deaths of
+    ** a collection.  The policy's call may end up here again. */
+    s->base->deserted = 0;
+    if (mwb_push_question(L, s, MWB_DESERTED))
+      status = mwb_pcall_outside(L, s, 0, 0, 0);
+  }
+  if (status != LUA_OK) {
+    s->base->deserted = 1;
+    lua_error(L);
+  }
   s->pending = s->base->queued || mw_reap_due(s->engine) ||
                mwb_has_orphans(s) || s->base->late ||
                (s->needs & MWB_WAITS) != 0;

@@ -245,6 +245,11 @@ int mwb_pcall(lua_State *L, const mwb_state *s, lua_CFunction f, int n,
   return lua_pcall(L, n + 1, results, 0);
 }
 
+int mwb_return(lua_State *L, int status, lua_KContext below) {
+  (void)status;
+  return lua_gettop(L) - (int)below;
+}
+
 /* end_waiting(state) */
 static int end_waiting(lua_State *L) {
   mwb_end_waiting(L, (mwb_state *)lua_touserdata(L, 1));

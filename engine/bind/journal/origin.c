@@ -82,12 +82,6 @@ static void begin_origin(lua_State *L, mwb_state *s, mwb_coroutine *t,
   set_list(L, s, t);
 }
 
-static int after_call(lua_State *L, int status, lua_KContext context) {
-  (void)status;
-  (void)context;
-  return lua_gettop(L) - 1;
-}
-
 /* Calls the function at 2 in the origin on the top, which takes the place of
 ** the value at 1. */
 static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t,
@@ -95,8 +89,8 @@ static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t,
   lua_replace(L, 1);
   lua_toclose(L, 1);
   begin_origin(L, s, t, o);
-  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, after_call);
-  return after_call(L, LUA_OK, 0);
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 1, mwb_return);
+  return mwb_return(L, LUA_OK, 1);
 }
 
 /* origin(name) -> origin; origin(name, f, ...) -> results of f(...) */

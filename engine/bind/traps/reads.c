@@ -83,13 +83,6 @@ static int read_field(lua_State *L) {
   return 1;
 }
 
-static int after_length(lua_State *L, int status, lua_KContext context) {
-  (void)L;
-  (void)status;
-  (void)context;
-  return 1;
-}
-
 /* read_length(object): the `__len` of such a table */
 static int read_length(lua_State *L) {
   const mwb_state *s = (const mwb_state *)lua_touserdata(L, UP_STATE);
@@ -98,7 +91,7 @@ static int read_length(lua_State *L) {
   lua_pushvalue(L, UP_LENGTH);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 1);
-  lua_callk(L, 2, 1, 0, after_length);
+  lua_callk(L, 2, 1, 1, mwb_return);
   return 1;
 }
 

@@ -128,11 +128,6 @@ void mwb_store_userdata(mwb_write *w) {
   mwb_end_class(w, status);
 }
 
-static int after_other(lua_State *L, int status, lua_KContext context) {
-  (void)L, (void)status, (void)context;
-  return 0;
-}
-
 /* The write is none of the library's: the class's own `__newindex` stores. */
 static int pass_on(lua_State *L) {
   lua_settop(L, VALUE);
@@ -142,7 +137,7 @@ static int pass_on(lua_State *L) {
   }
   lua_pushvalue(L, UP_ORIGINAL);
   lua_insert(L, OBJECT);
-  lua_callk(L, VALUE, 0, 0, after_other);
+  lua_callk(L, VALUE, 0, 0, mwb_return);
   return 0;
 }
 
