@@ -13,6 +13,16 @@ local private = core.private
 -- in that folder is no line of the program.
 private.find_place()
 
+-- Lua's own tables are classes: they are no part of any object's state.
+local package = package or { loaded = {} }
+for _, name in next, { "_G", "coroutine", "debug", "io", "math", "os",
+  "package", "string", "table", "utf8" } do
+  private.note_class(package.loaded[name])
+end
+for _, name in next, { "loaded", "preload", "searchers" } do
+  private.note_class(package[name])
+end
+
 local MEMORY = "not enough memory"
 
 -- Loads a module of the library.  `require` puts a text of its own around the

@@ -13,8 +13,7 @@
 
 /* What only this room asks for. */
 enum {
-  MWB_LIBRARY = MWB_SHARED, /* the table of functions, */
-  MWB_WHOLE,                /* and that of programs, with those in Lua */
+  MWB_LIBRARY = MWB_SHARED, /* the table of functions */
   MWB_CLOCKS,               /* name -> clock */
   MWB_CLOCK,                /* metatables: of a clock, */
   MWB_DEATH,                /* the function that gives the next death */

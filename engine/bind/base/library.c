@@ -89,14 +89,9 @@ void mwb_check_dot(lua_State *L, const char *name, int args) {
     luaL_error(L, "calling '%s' with a colon (use a dot: mw.%s)", name, name);
 }
 
-/* library(table): `table` has all functions of the library. */
+/* library(table): `table` has all functions of the library, and lives. */
 static int set_library(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  lua_settop(L, 1);
-  s->base->library = NULL;
-  mwb_keep(L, s, MWB_WHOLE);
-  mwb_push(L, s, MWB_WHOLE);
-  s->base->library = lua_topointer(L, -1);
+  mwb_state_of(L)->base->library = lua_topointer(L, 1);
   return 0;
 }
 

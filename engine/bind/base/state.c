@@ -244,47 +244,17 @@ static int add_classes(lua_State *L) {
   return 0;
 }
 
-/* note_class(table or nil): the table is a class */
+/* note_class(value): if it is a table, it is a class */
 static int note_class(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_settop(L, 1);
-  if (lua_isnil(L, 1)) return 0;
+  if (!lua_istable(L, 1)) return 0;
   mwb_note_classes(L, s, 1, NULL);
   add_chain(L, s, NULL);
   return 0;
 }
 
-/* Adds the value on the top, and pops it. */
-static void add_own(lua_State *L, mwb_state *s) {
-  if (lua_istable(L, -1)) add_class(L, s, NULL);
-  lua_pop(L, 1);
-}
-
-/* Adds what Lua itself has: at the begin. */
-static void add_all_own(lua_State *L, mwb_state *s) {
-  static const char *const libraries[] = {
-      "_G", "coroutine", "debug",  "io",    "math",
-      "os", "package",   "string", "table", "utf8"};
-  static const char *const parts[] = {"loaded", "preload", "searchers"};
-  int top = lua_gettop(L);
-  size_t i;
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  for (i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-    lua_getfield(L, top + 1, libraries[i]);
-    add_own(L, s);
-  }
-  lua_pushglobaltable(L);
-  add_own(L, s);
-  lua_getfield(L, top + 1, "package");
-  for (i = 0; lua_istable(L, top + 2) && i < 3; i++) {
-    lua_getfield(L, top + 2, parts[i]);
-    add_own(L, s);
-  }
-  lua_settop(L, top);
-}
-
 void mwb_open_state(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"is_class", is_class},
                                        {"note_class", note_class},
                                        {"find_classes", find_classes},
@@ -292,5 +262,4 @@ void mwb_open_state(lua_State *L) {
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
   mwb_new_ephemeron(L, MWB_CLASSY);
-  add_all_own(L, s);
 }
