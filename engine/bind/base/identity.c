@@ -210,16 +210,10 @@ void mwb_reap_made(mwb_state *s) {
 ** 0 makes progress while a death is due. */
 #define FREE_LOOKS 10000
 
-static size_t looks_for(lua_Integer budget) {
-  return ((uint64_t)budget > SIZE_MAX / 200)
-             ? SIZE_MAX
-             : FREE_LOOKS + 100 * (size_t)budget;
-}
-
 static int reap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer budget = LUA_MAXINTEGER;
-  size_t n;
+  size_t n, looks = SIZE_MAX;
   if (!lua_isnoneornil(L, 1)) budget = mwb_integer(L, "reap", 1, 1);
   if (budget < 0)
     return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
@@ -228,7 +222,9 @@ static int reap(lua_State *L) {
   mwb_probe(L, s);
   mwb_end_waiting(L, s);
   mwb_raise_late(L, s);
-  n = reap_some(L, s, looks_for(budget), (size_t)budget);
+  if ((uint64_t)budget < SIZE_MAX / 200)
+    looks = FREE_LOOKS + 100 * (size_t)budget;
+  n = reap_some(L, s, looks, (size_t)budget);
   if (n == 0 && budget > 0) n = reap_some(L, s, s->engine->identity.left, 1);
   lua_pushinteger(L, (lua_Integer)n);
   return 1;

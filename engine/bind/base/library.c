@@ -291,26 +291,22 @@ APART(MWB_READERS_END, MWB_TRACE_VALUES);
 APART(MWB_TRACE_END, MWB_BOX_VALUES);
 APART(MWB_BOX_END, MWB_VALUES);
 
-static mwb_state *push_whole(lua_State *L) {
-  whole_state *w = (whole_state *)lua_newuserdatauv(L, sizeof(whole_state), 2);
-  memset(w, 0, sizeof(*w));
-  w->state.base = &w->base;
-  w->state.traps = &w->traps;
-  w->state.watch = &w->watch;
-  w->state.journal = &w->journal;
-  w->state.readers = &w->readers;
-  w->state.trace = &w->trace;
-  w->state.box = &w->box;
-  return &w->state;
-}
-
 /* Pushes a state with an open engine, owned by a finaliser from the start.  The
 ** meter is older: see sandbox.c. */
 static void new_state(lua_State *L) {
   mwb_meter *meter = (mwb_meter *)lua_newuserdatauv(L, sizeof(mwb_meter), 0);
-  mwb_state *s = push_whole(L);
+  whole_state *w = (whole_state *)lua_newuserdatauv(L, sizeof(whole_state), 2);
+  mwb_state *s = &w->state;
   lua_Alloc alloc;
   void *ud;
+  memset(w, 0, sizeof(*w));
+  s->base = &w->base;
+  s->traps = &w->traps;
+  s->watch = &w->watch;
+  s->journal = &w->journal;
+  s->readers = &w->readers;
+  s->trace = &w->trace;
+  s->box = &w->box;
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 2);
   s->box->meter = meter;

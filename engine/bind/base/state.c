@@ -66,26 +66,23 @@ static void add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
 }
 
 /* Longer chains of classes are loops. */
-#define MAXCHAIN 100
+#define MAXCHAIN 200
 
-/* Replaces the metatable on the top by its field `__index`.  Returns whether
-** that is a table. */
-static int go_up(lua_State *L) {
-  mwb_raw_field(L, -1, "__index");
-  lua_replace(L, -2);
-  return lua_istable(L, -1);
-}
-
-/* Adds the metatable on the top, which may be nil, and what it inherits from.
-** Pops it.  A metatable that is known was added with all above it. */
+/* Adds the metatable on the top, which may be nil, and what it inherits from:
+** its `__index`, the metatable of that, and so on.  Pops it.  A metatable that
+** is known was added with all above it. */
 static void add_chain(lua_State *L, mwb_state *s, mwb_classes *walk) {
-  int top = lua_gettop(L), n;
+  int top = lua_gettop(L), n, is_index;
   for (n = 0; n < MAXCHAIN && lua_istable(L, top); n++) {
-    if (mwb_is_class(L, s, top, walk)) break;
-    add_class(L, s, walk);
-    if (!go_up(L)) break;
-    if (!mwb_is_class(L, s, top, walk)) add_class(L, s, walk);
-    mwb_push_class(L, top);
+    is_index = n % 2;
+    if (!mwb_is_class(L, s, top, walk))
+      add_class(L, s, walk);
+    else if (!is_index)
+      break;
+    if (is_index)
+      mwb_push_class(L, top);
+    else
+      mwb_raw_field(L, top, "__index");
     lua_replace(L, top);
   }
   lua_settop(L, top - 1);

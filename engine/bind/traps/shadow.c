@@ -452,14 +452,6 @@ static size_t bytes(lua_State *L) {
 /* Emptied tables of fewer fields keep their memory. */
 #define ROOM 16
 
-/* Sets a field of the table at 1 and removes the field. */
-static void fill_place(lua_State *L, lua_Integer i) {
-  lua_pushboolean(L, 1);
-  lua_rawsetp(L, 1, (void *)(uintptr_t)i);
-  lua_pushnil(L);
-  lua_rawsetp(L, 1, (void *)(uintptr_t)i);
-}
-
 /* shrink(table, fields): makes Lua free the memory of an emptied table.  Lua
 ** resizes a table only when a new key finds no free place, and a place that had
 ** a key once counts as not free.  So this fills and clears all places but the
@@ -470,7 +462,12 @@ static int shrink(lua_State *L) {
   lua_Integer places = 1, i;
   size_t before = bytes(L);
   while (places < lua_tointeger(L, 2)) places *= 2;
-  for (i = 1; i <= places && bytes(L) >= before; i++) fill_place(L, i);
+  for (i = 1; i <= places && bytes(L) >= before; i++) {
+    lua_pushboolean(L, 1);
+    lua_rawsetp(L, 1, (void *)(uintptr_t)i);
+    lua_pushnil(L);
+    lua_rawsetp(L, 1, (void *)(uintptr_t)i);
+  }
   lua_pushboolean(L, 0);
   lua_pushboolean(L, 1);
   lua_rawset(L, 1);

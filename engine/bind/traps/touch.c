@@ -12,21 +12,14 @@
 ** Touches and methods
 ** ======================================================= */
 
-/* Puts the present value of the key, which the write keeps, at VALUE and
-** OLD. */
-static void read_current(lua_State *L, mwb_state *s) {
-  lua_settop(L, KEY);
-  mwb_push_current(L, s); /* VALUE */
-  lua_pushnil(L);
-  lua_pushvalue(L, VALUE); /* OLD */
-}
-
 static int touch(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "touch", KEY);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
   if (h == MW_NONE) return 0;
-  read_current(L, s);
+  mwb_push_current(L, s); /* VALUE: the write keeps what is there */
+  lua_pushnil(L);
+  lua_pushvalue(L, VALUE); /* OLD */
   mwb_write_open(L, s, &w, h, MW_TOUCH, MWB_GIVEN);
   mwb_write_run(&w, mwb_store_nothing);
   return 0;

@@ -107,19 +107,15 @@ void mwb_append_kept(lua_State *L, mwb_state *s, uint64_t number, int raised) {
   lua_error(L);
 }
 
-/* Puts the value that the store replaces at OLD: a guard may have written. */
-static void read_replaced(mwb_write *w) {
-  if (w->has_old && !w->called) return;
-  lua_settop(w->L, w->called ? FAILURE : OLD);
-  mwb_push_current(w->L, w->s);
-  lua_replace(w->L, OLD);
-  w->has_old = 1;
-  mwb_set_kind_of(w);
-}
-
 void mwb_store_userdata(mwb_write *w) {
   int appends = mwb_appends(w->s) && !w->ignored, status;
-  if (appends) read_replaced(w);
+  if (appends && (!w->has_old || w->called)) { /* a guard may have written */
+    lua_settop(w->L, w->called ? FAILURE : OLD);
+    mwb_push_current(w->L, w->s);
+    lua_replace(w->L, OLD);
+    w->has_old = 1;
+    mwb_set_kind_of(w);
+  }
   lua_settop(w->L, RUNNING);
   mwb_push_newindex(w->L, OBJECT);
   status = mwb_call_class(w);
