@@ -2,6 +2,7 @@
 -- marked; null is mw.null.
 
 local mw = require "moonwatch"
+local kind_of = require("moonwatch.json").kind
 local raw_of = require "spec.support.raw_of"
 
 local json = {}
@@ -104,6 +105,32 @@ function json.encode(value)
   end
   table.sort(parts)
   return "{" .. table.concat(parts, ",") .. "}"
+end
+
+-- Tells whether two documents are equal; one of them must have no cycles.  An
+-- empty table that may be either equals the empty array and the empty object.
+function json.equal(a, b)
+  local left, right = { a }, { b }
+  while #left > 0 do
+    local x, y = table.remove(left), table.remove(right)
+    if type(x) ~= "table" or type(y) ~= "table" then
+      if not rawequal(x, y) then return false end
+    elseif not rawequal(x, y) then
+      local kind, other = kind_of(x), kind_of(y)
+      if kind ~= other and kind ~= "either" and other ~= "either" then
+        return false
+      end
+      local held = raw_of(y)
+      for key, value in next, raw_of(x) do
+        if held[key] == nil then return false end
+        left[#left + 1], right[#left + 1] = value, held[key]
+      end
+      for key in next, held do
+        if raw_of(x)[key] == nil then return false end
+      end
+    end
+  end
+  return true
 end
 
 return json

@@ -1,4 +1,4 @@
---- JSON in Lua's tables: null, arrays and objects, copies, equality.
+--- JSON in Lua's tables: null, arrays and objects, copies.
 -- SPDX-License-Identifier: MIT
 --
 -- A mark says whether a table is an array or an object.  Marks are the tags of
@@ -199,39 +199,6 @@ end
 function json.copy(value, contents)
   return json.fold(value,
     { contents = contents, scalar = itself, table = keep_mark })
-end
-
--- Pushes the pairs of members of two tables; returns false if the tables
--- differ.
-local function pair(x, y, left, right, contents)
-  local held_x, held_y = contents(x), contents(y)
-  local kind_x, size = kind_and_size(x, held_x)
-  local kind_y, other_size = kind_and_size(y, held_y)
-  if not kind_x or not kind_y or size ~= other_size then return false end
-  if kind_x ~= kind_y and kind_x ~= "either" and kind_y ~= "either" then
-    return false
-  end
-  local top = #left
-  for key, value in next, held_x do
-    local other = rawget(held_y, key)
-    if other == nil then return false end
-    top = top + 1
-    left[top], right[top] = value, other
-  end
-  return true
-end
-
---- Tells whether two documents are equal; one of them must have no cycles.
-function json.equal(a, b, contents)
-  local left, right = { a }, { b }
-  while #left > 0 do
-    local x, y = table.remove(left), table.remove(right)
-    if not rawequal(x, y) then
-      if type(x) ~= "table" or type(y) ~= "table" then return false end
-      if not pair(x, y, left, right, contents or raw) then return false end
-    end
-  end
-  return true
 end
 
 -- }======================================================

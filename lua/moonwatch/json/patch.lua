@@ -14,11 +14,21 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
+local compare = require "moonwatch.json.compare"
 local draft = require "moonwatch.json.draft"
 local pointer = require "moonwatch.json.pointer"
 local state = require "moonwatch.state"
 
 local raw = core.private.raw
+
+-- What goes wrong in an operation is raised as { message }.
+local function fail(what, ...) error { message = what:format(...) } end
+
+-- Returns the value that a function of JSON returns, or fails with its message.
+local function good(value, message)
+  if value == nil then error { message = message } end
+  return value
+end
 
 -- {======================================================
 -- The document
@@ -30,12 +40,8 @@ Document.__index = Document
 local function new_document(root)
   local store = draft()
   return setmetatable({ root = root, store = store, kinds = {}, places = {},
-    twice = {}, is_class = state.classes(root) }, Document), store
-end
-
--- Returns the function by which the functions of json/init.lua read tables.
-function Document:reader()
-  return function(t) return self.store:contents(t) end
+    twice = {}, is_class = state.classes(root),
+    contents = function(t) return store:contents(t) end }, Document)
 end
 
 -- Returns "array" or "object"; nil if JSON has no such table.  A step into an
@@ -53,31 +59,28 @@ local DIGITS = 15 -- of the largest index
 
 -- Returns the key of a step into an array, or nil if the step is no index.
 local function index_of(step)
-  local good = step == "0" or step:find "^[1-9]%d*$" and #step <= DIGITS
-  return good and tonumber(step) + 1 or nil
+  local is_index = step == "0" or step:find "^[1-9]%d*$" and #step <= DIGITS
+  return is_index and tonumber(step) + 1 or nil
 end
 
--- Returns the value and the key of a step into a table; nil if there is no
--- value.
-function Document:member(t, step)
+-- Returns the value and the key of the i-th step into a table, or fails.
+function Document:member(t, steps, i)
+  local step, value, key = steps[i], nil, nil
   local kind = type(t) == "table" and self:kind(t, step)
-  if not kind then return nil end
-  if kind == "object" then return self.store:load(t, step), step end
-  local index = index_of(step)
-  if index then return self.store:list(t):get(index), index end
-end
-
-local function missing(steps, n)
-  return nil, ("there is no '%s'"):format(pointer.text(steps, n))
-end
-
--- Returns the value to which the first `n` steps lead.
-function Document:find(steps, n)
-  local value = self.root
-  for i = 1, n do
-    value = self:member(value, steps[i])
-    if value == nil then return missing(steps, i) end
+  if kind == "object" then
+    value, key = self.store:load(t, step), step
+  elseif kind then
+    key = index_of(step)
+    value = key and self.store:list(t):get(key)
   end
+  if value == nil then fail("there is no '%s'", pointer.text(steps, i)) end
+  return value, key
+end
+
+-- Returns the value to which the steps lead.
+function Document:find(steps)
+  local value = self.root
+  for i = 1, #steps do value = self:member(value, steps, i) end
   return value
 end
 
@@ -91,24 +94,24 @@ function Document:note(up, key, t)
   end
 end
 
--- Returns the table to whose member the steps lead, and the table's kind.  The
--- operation will write to that member, so the way leads to no class.
+-- Returns the table to whose member the steps lead, the last step, and the
+-- table's kind.  The operation will write to that member, so the way leads to
+-- no class.
 function Document:parent(steps)
   local n, t = #steps, self.root
   for i = 1, n - 1 do
-    local below, key = self:member(t, steps[i])
-    if below == nil then return missing(steps, i) end
+    local below, key = self:member(t, steps, i)
     if type(below) == "table" then
       if self.is_class(t, key, below) then
-        return nil, ("'%s' is a class"):format(pointer.text(steps, i))
+        fail("'%s' is a class", pointer.text(steps, i))
       end
       self:note(t, key, below)
     end
     t = below
   end
   local kind = type(t) == "table" and self:kind(t, steps[n])
-  if kind then return t, kind end
-  return nil, ("'%s' is no array or object"):format(pointer.text(steps, n - 1))
+  if kind then return t, steps[n], kind end
+  fail("'%s' is no array or object", pointer.text(steps, n - 1))
 end
 
 -- Returns the first of the operations that came to a table by another way, if
@@ -132,119 +135,65 @@ end
 -- }======================================================
 
 -- {======================================================
--- Parts of operations
--- =======================================================
-
-function Document:insert(t, step, value)
-  local n = self.store:list(t):len()
-  local at = step == "-" and n + 1 or index_of(step)
-  if not at or at > n + 1 then
-    return nil, ("'%s' is neither '-' nor from 0 to %d"):format(step, n)
-  end
-  self.store:insert(t, at, value)
-  return true
-end
-
-function Document:add(steps, value)
-  if #steps == 0 then
-    self.root = value
-    return true
-  end
-  local t, kind = self:parent(steps)
-  if t == nil then return nil, kind end
-  self.kinds[t] = kind
-  if kind == "array" then return self:insert(t, steps[#steps], value) end
-  self.store:store(t, steps[#steps], value)
-  return true
-end
-
--- Returns the table, the key and the value of a member that there must be.
-function Document:there(steps)
-  local t, kind = self:parent(steps)
-  if t == nil then return nil, kind end
-  local value, key = self:member(t, steps[#steps])
-  if value == nil then return missing(steps, #steps) end
-  return t, key, value, kind
-end
-
--- Returns the value that was removed.
-function Document:remove(steps)
-  if #steps == 0 then return nil, "there must be a document" end
-  local t, key, value, kind = self:there(steps)
-  if t == nil then return nil, key end
-  if kind == "array" then
-    self.store:remove(t, key)
-  else
-    self.store:store(t, key, nil)
-  end
-  return value
-end
-
-function Document:replace(steps, value)
-  if #steps == 0 then return self:add(steps, value) end
-  local t, key, _, kind = self:there(steps)
-  if t == nil then return nil, key end
-  if kind == "array" then
-    self.store:set(t, key, value)
-  else
-    self.store:store(t, key, value)
-  end
-  return true
-end
-
--- }======================================================
-
--- {======================================================
--- Operations: each returns true, or nil and a message
+-- Operations
 -- =======================================================
 
 local operations = {}
 
 function operations.add(document, path, value)
-  return document:add(path, value)
+  if #path == 0 then
+    document.root = value
+    return
+  end
+  local t, step, kind = document:parent(path)
+  local store = document.store
+  document.kinds[t] = kind
+  if kind == "object" then return store:store(t, step, value) end
+  local n = store:list(t):len()
+  local at = step == "-" and n + 1 or index_of(step)
+  if not at or at > n + 1 then
+    fail("'%s' is neither '-' nor from 0 to %d", step, n)
+  end
+  store:insert(t, at, value)
 end
 
 function operations.replace(document, path, value)
-  return document:replace(path, value)
+  if #path == 0 then return operations.add(document, path, value) end
+  local t, _, kind = document:parent(path)
+  local _, key = document:member(t, path, #path)
+  local store = document.store
+  return (kind == "array" and store.set or store.store)(store, t, key, value)
 end
 
 function operations.remove(document, path)
-  local removed, why = document:remove(path)
-  return removed ~= nil or nil, why
+  if #path == 0 then fail "there must be a document" end
+  local t, _, kind = document:parent(path)
+  local value, key = document:member(t, path, #path)
+  local store = document.store
+  ;(kind == "array" and store.remove or store.store)(store, t, key, nil)
+  return value
 end
 
 function operations.test(document, path, value)
-  local actual, why = document:find(path, #path)
-  if actual == nil then return nil, why end
-  if json.equal(actual, value, document:reader()) then return true end
-  return nil, "that is not the value"
+  local actual = document:find(path)
+  if compare(actual, value, document.contents, raw):differ(actual, value) then
+    fail "that is not the value"
+  end
 end
 
 function operations.copy(document, path, _, from)
-  local value, why = document:find(from, #from)
-  if value == nil then return nil, why end
-  value, why = json.copy(value, document:reader())
-  if value == nil then return nil, why end
-  return document:add(path, value)
-end
-
-local function leads_into(from, path)
-  for i = 1, #from do
-    if from[i] ~= path[i] then return false end
-  end
-  return true
+  local value = document:find(from)
+  operations.add(document, path, good(json.copy(value, document.contents)))
 end
 
 function operations.move(document, path, _, from)
-  local value, why = document:find(from, #from)
-  if value == nil then return nil, why end
-  if leads_into(from, path) then
-    if #from == #path then return true end
-    return nil, "nothing moves into itself"
+  document:find(from)
+  local into, away = pointer.text(path, #path), pointer.text(from, #from)
+  if into == away then return end
+  if (into .. "/"):find(away .. "/", 1, true) == 1 then
+    fail "nothing moves into itself"
   end
-  value, why = document:remove(from)
-  if value == nil then return nil, why end
-  return document:add(path, value)
+  operations.add(document, path, operations.remove(document, from))
 end
 
 local NEEDS = {
@@ -261,49 +210,43 @@ local NEEDS = {
 -- Parses the pointer in a field of an operation.
 local function steps_in(fields, name)
   local text = rawget(fields, name)
-  if type(text) ~= "string" then
-    return nil, ("its '%s' is no string"):format(name)
-  end
-  return pointer.parse(text)
+  if type(text) ~= "string" then fail("its '%s' is no string", name) end
+  return good(pointer.parse(text))
 end
 
-local function perform(document, fields)
-  local op = rawget(fields, "op")
-  local path, why = steps_in(fields, "path")
-  if not path then return nil, why end
-  local value, from
-  if NEEDS[op] == "value" then
-    value = rawget(fields, "value")
-    if value == nil then return nil, "it has no 'value'" end
-    value, why = json.copy(value) -- the document gets its own
-    if value == nil then return nil, why end
-  elseif NEEDS[op] == "from" then
-    from, why = steps_in(fields, "from")
-    if not from then return nil, why end
-  end
-  return operations[op](document, path, value, from)
-end
-
--- Adds the name and the path of an operation to the message of its failure.
-local function failed(fields, why)
+-- Returns what comes before the message of an operation's failure.
+local function title(fields)
   local path = rawget(fields, "path")
   local at = type(path) == "string" and (" '%s'"):format(path) or ""
-  return nil, ("%s%s: %s"):format(rawget(fields, "op"), at, why)
+  return ("%s%s: "):format(rawget(fields, "op"), at)
 end
 
 local function run(document, operation)
+  document.title = ""
   if type(operation) ~= "table" then
-    return nil, "the operation is a " .. type(operation)
+    fail("the operation is a %s", type(operation))
   end
   local fields = raw(operation)
   local op = rawget(fields, "op")
-  if type(op) ~= "string" then return nil, "the operation has no 'op'" end
-  if not operations[op] then
-    return nil, ("there is no operation '%s'"):format(op)
+  if type(op) ~= "string" then fail "the operation has no 'op'" end
+  if not operations[op] then fail("there is no operation '%s'", op) end
+  document.title = title(fields)
+  local path, value, from = steps_in(fields, "path"), nil, nil
+  if NEEDS[op] == "value" then
+    value = rawget(fields, "value")
+    if value == nil then fail "it has no 'value'" end
+    value = good(json.copy(value)) -- the document gets its own
+  elseif NEEDS[op] == "from" then
+    from = steps_in(fields, "from")
   end
-  local ok, why = perform(document, fields)
-  if ok then return true end
-  return failed(fields, why)
+  operations[op](document, path, value, from)
+end
+
+local function run_all(document, list)
+  for index = 1, rawlen(list) do
+    document.index, document.store.index = index, index
+    run(document, rawget(list, index))
+  end
 end
 
 --- Applies JSON patch operations to a document.  Returns the root, which is
@@ -312,26 +255,24 @@ end
 local function patch(root, list)
   check.argument(type(root) == "table", 1, "patch", "table", root)
   check.argument(type(list) == "table", 2, "patch", "table", list)
-  local held = raw(list)
-  local kind = json.kind(list)
+  local held, kind = raw(list), json.kind(list)
   if kind ~= "array" and kind ~= "either" then
     return nil, "the operations are not an array"
   end
-  local document, store = new_document(root)
-  for index = 1, rawlen(held) do
-    document.index, store.index = index, index
-    local ok, why = run(document, rawget(held, index))
-    if not ok then return nil, why, index end
-  end
-  local shared = document:shared(root)
-  if shared then
-    local _, why = failed(raw(rawget(held, shared)),
-      "it changes a table that is in two places")
-    return nil, why, shared
-  end
-  local ok, err, entry = store:apply()
+  local document = new_document(root)
+  local ok, err = pcall(run_all, document, held)
   if not ok then
-    return nil, err, entry and store:writer(entry.object, entry.key)
+    if type(err) ~= "table" then error(err, 0) end
+    return nil, document.title .. err.message, document.index
+  end
+  local shared, store = document:shared(root), document.store
+  if shared then
+    return nil, title(raw(rawget(held, shared))) ..
+      "it changes a table that is in two places", shared
+  end
+  local done, problem, entry = store:apply()
+  if not done then
+    return nil, problem, entry and store:writer(entry.object, entry.key)
   end
   return document.root
 end
