@@ -1051,9 +1051,7 @@ return {
     { "on_exit?: moonwatch.OnExit", [[Is called with the report.]] },
     { "schema?: table<string, string>", [[The metrics that there are, and the
       type of each: "integer", "float", "number", "string", "boolean", "table",
-      "set" or "list".]] },
-    { "runtime?: boolean", [[The first metric enters the context, and
-      `metrics:finish` reports it.]] } },
+      "set" or "list".]] } },
   { alias = "moonwatch.OnExit", [[Called once, at the outermost exit.]],
     "fun(start_ns: integer, end_ns: integer, values: table, err: any)" },
   { class = "moonwatch.Metrics", name = "metrics", [[A context, from
@@ -1061,14 +1059,12 @@ return {
     { "metrics:enter() -> metrics: moonwatch.Metrics", [[Enters the context,
       which may be entered already.]] },
     { "metrics:leave(err?: any)", [[Leaves the context.]] },
-    { "metrics:finish()", [[Reports a context for run time, if there is
-      something to report.]] },
     { "metrics:in_progress() -> entered: boolean", [[Tells whether the context
       is entered.]] },
     { "metrics:to_json() -> text: string", [[Returns the metrics as a JSON
       object: those of now, or of the last report.]] },
-    { "metrics:increment(name: string, n?: number, extra?: table)", [[Adds `n`,
-      or 1, to a metric, and sets the values in `extra`.]] },
+    { "metrics:increment(name: string, n?: number)", [[Adds `n`, or 1, to a
+      metric.]] },
     { "metrics:set(name: string, value: any, overwrite?: boolean)", [[Sets a
       metric; a second time only with `overwrite`.]] },
     { "metrics:update(values: table<string, any>, overwrite?: boolean)", [[Sets

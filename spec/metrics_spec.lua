@@ -276,31 +276,9 @@ describe("metrics", function()
     assert.equal("{}", mw.metrics():to_json())
   end)
 
-  it("can be for run time: a first metric enters, `finish` reports", function()
-    local reports = {}
-    local m = mw.metrics { runtime = true, on_exit = function(_, _, its)
-      reports[#reports + 1] = its
-    end }
-    m:finish()
-    assert.is_false(m:in_progress())
-    m:increment("n", 2, { phase = "draw" })
-    m:increment("n", 1, { phase = "update" })
-    assert.is_true(m:in_progress())
-    m:finish()
-    m:finish()
-    m:increment("n", 5)
-    m:finish()
-    assert.same({ { n = 3, phase = "update" }, { n = 5 } }, reports)
-    misuse("'enter': the metrics are for run time", m.enter, m)
-    local other <close> = mw.metrics()
-    misuse("'finish': the metrics are not for run time", other.finish, other)
-  end)
-
   it("are used as they should be", function()
     local m <close> = mw.metrics()
     misuse("bad argument #2 to 'set' (value expected, got nil)", m.set, m, "a")
-    misuse("bad argument #3 to 'increment' (table expected, got number)",
-      m.increment, m, "a", 1, 1)
     misuse("bad argument #1 to 'metrics' (unknown option 'scheme')",
       mw.metrics, { scheme = {} })
     misuse("bad argument #1 to 'metrics' (the schema has an unknown type " ..

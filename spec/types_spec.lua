@@ -98,7 +98,7 @@ describe("the check of calls", function()
       local seen, memo = mw.once(), mw.memo(f, {})
       print(seen "key", memo(), mw.metrics.current())
       mw.metrics(f):leave()
-      mw.metrics { schema = { n = "integer" } }:increment("n", 2, {})
+      mw.metrics { schema = { n = "integer" } }:increment("n", 2)
       local names = mw.weakmap()
       for key, value in pairs(names) do print(key, value) end
       local tx = mw.begin "label"

@@ -1171,7 +1171,6 @@ function mw_metrics.current() end
 ---@class moonwatch.MetricsOptions
 ---@field on_exit? moonwatch.OnExit Is called with the report.
 ---@field schema? table<string, string> The metrics that there are, and the type of each: "integer", "float", "number", "string", "boolean", "table", "set" or "list".
----@field runtime? boolean The first metric enters the context, and `metrics:finish` reports it.
 
 ---Called once, at the outermost exit.
 ---@alias moonwatch.OnExit fun(start_ns: integer, end_ns: integer, values: table, err: any)
@@ -1188,9 +1187,6 @@ function metrics:enter() end
 ---@param err? any
 function metrics:leave(err) end
 
----Reports a context for run time, if there is something to report.
-function metrics:finish() end
-
 ---Tells whether the context is entered.
 ---@return boolean entered
 function metrics:in_progress() end
@@ -1199,11 +1195,10 @@ function metrics:in_progress() end
 ---@return string text
 function metrics:to_json() end
 
----Adds `n`, or 1, to a metric, and sets the values in `extra`.
+---Adds `n`, or 1, to a metric.
 ---@param name string
 ---@param n? number
----@param extra? table
-function metrics:increment(name, n, extra) end
+function metrics:increment(name, n) end
 
 ---Sets a metric; a second time only with `overwrite`.
 ---@param name string

@@ -3,10 +3,9 @@
 -- SPDX-License-Identifier: MIT
 --
 -- In the state, `values` is the table for the report; `kinds` says by which
--- method each metric was made.  A new context counts as entered, so that `local
--- m <close> = mw.metrics()` is a scope; if `enter` is the first method that is
--- called, the context begins anew.  A context for the run time of a program is
--- entered by its first metric, and left by `finish`.
+-- method each metric was made.  A new context is entered once, so that `local m
+-- <close> = mw.metrics()` is a scope; if `enter` is the first method that is
+-- called, the context begins anew.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
@@ -33,48 +32,34 @@ local function begin(self)
   private.metrics[self] = entries
 end
 
--- The first call on a new context makes it an entered one; so does each on one
--- for run time that is not entered.
-local function settle(self)
-  if self.depth > 0 then return end
-  if not self.fresh then begin(self) end
-  self.fresh, self.depth = false, 1
-end
+local function kind_of(value) return math.type(value) or type(value) end
 
--- Raises unless the schema of the context has the metric, with this kind or
--- with the type of this value.
-local function check_schema(self, level, name, metric, kind, value)
+-- Raises unless the schema of the context has the metric, with this type.
+local function check_schema(self, level, name, metric, is)
   local wanted = self.schema and self.schema[metric]
   if self.schema and not wanted then
     misuse(level + 1, name, "the schema has no '%s'", metric)
   end
-  local is = kind or math.type(value) or type(value)
   if wanted and wanted ~= is and
-    not (wanted == "number" and math.type(value)) then
+    not (wanted == "number" and (is == "integer" or is == "float")) then
     misuse(level + 1, name, "'%s' has the type %s, not %s", metric, wanted, is)
   end
-end
-
-local function enter(self)
-  if self.depth == 0 then begin(self) end
-  self.fresh = false
-  self.depth = self.depth + 1
 end
 
 --- Enters the context, which may be entered already.  Returns the context, for
 -- `<close>`.
 function Metrics:enter()
   local its = state_of(self, "enter")
-  if its.runtime then misuse(2, "enter", "the metrics are for run time") end
-  enter(its)
+  if its.fresh or its.depth == 0 then begin(its) end
+  its.depth = its.fresh and 1 or its.depth + 1
+  its.fresh = false
   return self
 end
 
 -- Ends one entry, and reports if that was the outermost one.
 local function leave(self, err)
   local stop = private.nanoseconds()
-  settle(self)
-  self.depth = self.depth - 1
+  self.depth, self.fresh = self.depth - 1, false
   if self.depth > 0 then return end
   local values, sums = self.values, private.metrics_sums
   for metric, value in next, values do
@@ -91,20 +76,18 @@ end
 -- error `err` if there was one.
 function Metrics:leave(err)
   self = state_of(self, "leave")
-  if self.depth == 0 and not self.fresh then
-    misuse(2, "leave", "it was not entered")
-  end
+  if self.depth == 0 then misuse(2, "leave", "it was not entered") end
   leave(self, err)
 end
 
 function Metrics:__close(err)
   self = self[Metrics]
-  if self.depth > 0 or self.fresh then leave(self, err) end
+  if self.depth > 0 then leave(self, err) end
 end
 
 function Metrics:__gc()
   self = self[Metrics]
-  if self.depth == 0 then return end
+  if self.depth == 0 or self.fresh then return end
   self.depth = 1
   leave(self)
 end
@@ -113,14 +96,12 @@ end
 -- state.
 local function open(self, name, metric)
   self = state_of(self, name, 1)
-  if self.depth == 0 and (self.fresh or self.runtime) then
-    settle(self)
-  end
   if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
   if type(metric) ~= "string" then
     error(("bad argument #1 to '%s' (string expected, got %s)"):format(name,
       type(metric)), 3)
   end
+  self.fresh = false
   return self
 end
 
@@ -129,95 +110,79 @@ local function assign(self, metric, kind, value)
   self.values[metric], self.kinds[metric] = value, kind
 end
 
--- Returns the value of a metric that only one method may make; nil if there is
--- none.
+-- Returns the value of a metric that only methods of this kind may make; nil if
+-- there is none.
 local function of_kind(self, level, name, metric, kind)
+  check_schema(self, level + 1, name, metric, kind)
   local former = self.kinds[metric]
   if former and former ~= kind then
-    misuse(level, name, "'%s' is a %s, not a %s", metric, former, kind)
+    misuse(level + 1, name, "'%s' is a %s, not a %s", metric, former, kind)
   end
   return self.values[metric]
 end
 
 local function is_key(value) return value ~= nil and value == value end
 
--- Raises unless the method `name`, whose argument `n` has the values, can set
--- them.
-local function check_values(self, name, n, values, overwrite)
+-- Sets metrics, or raises and sets none.
+local function set_all(self, name, values, overwrite)
   for metric, value in pairs(values) do
     if type(metric) ~= "string" then
-      error(("bad argument #%d to '%s' (a key is not a string)"):format(n,
-        name), 3)
+      error(("bad argument #1 to '%s' (a key is not a string)"):format(name), 3)
     end
     if self.kinds[metric] and not overwrite then
       misuse(3, name, "'%s' is set already", metric)
     end
-    check_schema(self, 3, name, metric, nil, value)
+    check_schema(self, 3, name, metric, kind_of(value))
   end
-end
-
-local function put_all(self, values)
   for metric, value in pairs(values) do
     assign(self, metric, "value", value)
   end
 end
 
---- Adds `n` (or 1) to a metric, which begins with 0.  `extra` has values that
--- are set as well.
-function Metrics:increment(metric, n, extra)
+--- Adds `n` (or 1) to a metric, which begins with 0.
+function Metrics:increment(metric, n)
   self = open(self, "increment", metric)
   check.argument(n == nil or type(n) == "number", 2, "increment", "number", n)
-  check.argument(extra == nil or type(extra) == "table", 3, "increment",
-    "table", extra)
   local value = self.values[metric]
   if value ~= nil and math.type(value) == nil then
     misuse(2, "increment", "'%s' is not a number", metric)
   end
   value = (value or 0) + (n or 1)
-  check_schema(self, 2, "increment", metric, nil, value)
-  if not extra then return assign(self, metric, "value", value) end
-  check_values(self, "increment", 3, extra, true)
-  local values = {}
-  for name, its in pairs(extra) do values[name] = its end
-  values[metric] = value
-  put_all(self, values)
+  check_schema(self, 2, "increment", metric, math.type(value))
+  assign(self, metric, "value", value)
 end
 
 --- Sets a metric; `overwrite` allows a second time.
 function Metrics:set(metric, value, overwrite)
   self = open(self, "set", metric)
   check.that(value ~= nil, 2, "set", "value expected, got nil")
-  check_values(self, "set", 1, { [metric] = value }, overwrite)
-  assign(self, metric, "value", value)
+  set_all(self, "set", { [metric] = value }, overwrite)
 end
 
 --- Sets all metrics in a table; if one of them is wrong, sets none.
 function Metrics:update(values, overwrite)
   self = open(self, "update", "")
   check.argument(type(values) == "table", 1, "update", "table", values)
-  check_values(self, "update", 1, values, overwrite)
-  put_all(self, values)
+  set_all(self, "update", values, overwrite)
 end
 
 -- Puts a field into a metric that is a table of some kind.
 local function put(self, name, metric, kind, key, value)
-  check_schema(self, 3, name, metric, kind)
-  local its = of_kind(self, 4, name, metric, kind)
-  if its then its[key] = value
-  else assign(self, metric, kind, { [key] = value }) end
+  check.argument(is_key(key), 2, name, "key", key, 1)
+  local its = of_kind(self, 3, name, metric, kind) or {}
+  its[key] = value
+  assign(self, metric, kind, its)
 end
 
 --- Sets a field of a metric that is a table.
 function Metrics:set_key(metric, key, value)
   self = open(self, "set_key", metric)
-  check.argument(is_key(key), 2, "set_key", "key", key)
   put(self, "set_key", metric, "table", key, value)
 end
 
 --- Adds a member to a metric that is a set: { [member] = true }.
 function Metrics:add_to_set(metric, member)
   self = open(self, "add_to_set", metric)
-  check.argument(is_key(member), 2, "add_to_set", "key", member)
   put(self, "add_to_set", metric, "set", member, true)
 end
 
@@ -246,17 +211,14 @@ function Metrics:top_n(metric, key, value, n)
     "number", value)
   check.argument(math.type(n) == "integer" and n > 0, 4, "top_n",
     "positive integer", n)
-  check_schema(self, 2, "top_n", metric, "list")
-  local list = of_kind(self, 3, "top_n", metric, "list")
-  local entry = { key = key, value = value }
-  if not list then return assign(self, metric, "list", { entry }) end
-  keep_top(list, entry, n)
+  local list = of_kind(self, 2, "top_n", metric, "list") or {}
+  keep_top(list, { key = key, value = value }, n)
+  assign(self, metric, "list", list)
 end
 
 --- Tells whether the context is entered.
 function Metrics:in_progress()
-  self = state_of(self, "in_progress")
-  return self.depth > 0 or self.fresh
+  return state_of(self, "in_progress").depth > 0
 end
 
 --- Returns the metrics as the text of a JSON object: those of now, or of the
@@ -264,15 +226,6 @@ end
 function Metrics:to_json()
   self = state_of(self, "to_json")
   return private.json(self.values or self.last or {})
-end
-
---- Reports a context for run time, if there is something to report.
-function Metrics:finish()
-  self = state_of(self, "finish")
-  if not self.runtime then
-    misuse(2, "finish", "the metrics are not for run time")
-  end
-  if self.depth > 0 then leave(self) end
 end
 
 local metrics = {}
@@ -291,7 +244,7 @@ end
 local TYPES = { integer = true, float = true, number = true, string = true,
   boolean = true, table = true, set = true, list = true }
 
-local OPTIONS = { schema = "table", on_exit = "function", runtime = "boolean" }
+local OPTIONS = { schema = "table", on_exit = "function" }
 
 local function mistake_in(schema)
   for metric, kind in next, schema do
@@ -313,14 +266,13 @@ local function new_metrics(_, opts)
   opts = check.options(opts, OPTIONS, 1, "metrics")
   local mistake = opts.schema and mistake_in(opts.schema)
   check.that(not mistake, 1, "metrics", mistake)
-  local self = { on_exit = opts.on_exit, runtime = opts.runtime, depth = 0,
-    fresh = not opts.runtime, last = false }
+  local self = { on_exit = opts.on_exit, depth = 1, fresh = true, last = false }
   if opts.schema then
     self.schema = {}
     for metric, kind in next, opts.schema do self.schema[metric] = kind end
   end
   self.context = new(self)
-  if self.fresh then begin(self) end
+  begin(self)
   return self.context
 end
 
