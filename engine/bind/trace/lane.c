@@ -150,8 +150,9 @@ static void put_yield(lua_State *L, const mwb_state *s, int ours) {
   lua_settop(L, top);
 }
 
-void mwb_note_measuring(lua_State *L, mwb_state *s) {
-  int wanted = mwb_is_running(s) || s->trace->timing || s->trace->columns > 0;
+void mwb_note_measuring(lua_State *L, mwb_state *s, int soon) {
+  int wanted =
+      soon || mwb_is_running(s) || s->trace->timing || s->trace->columns > 0;
   if (wanted == s->trace->yields || !lua_checkstack(L, LUA_MINSTACK)) return;
   put_yield(L, s, wanted);
   s->trace->yields = wanted;

@@ -265,7 +265,7 @@ static void end_scope(lua_State *L, scope *sc) {
     unlink_element(sc->lane, sc->at, MWB_COUNTING);
   if (sc->column && --s->trace->columns == 0) {
     s->trace->wall += mwb_now(NULL) - s->trace->wall_since;
-    mwb_note_measuring(L, s);
+    mwb_note_measuring(L, s, 0);
   }
   sc->lane->open--;
   if (sc->lane->number != MWB_MAIN) s->trace->scopes--;
@@ -502,7 +502,6 @@ static void begin_measured(lua_State *L, scope *sc) {
   if (lua_isnil(L, COLUMN)) return;
   count_scope(L, sc, SCOPE, COLUMN);
   if (s->trace->columns++ == 0) s->trace->wall_since = sc->begun;
-  mwb_note_measuring(L, s);
 }
 
 /* Begins a scope with options, or a measured scope. */
@@ -521,6 +520,7 @@ static int timed_fully(lua_State *L, mwb_state *s) {
   lua_setmetatable(L, SCOPE);
   set_lane(L, s, SCOPE, sc);
   if (mwb_is_running(s)) push_args(L, sc);
+  if (!lua_isnil(L, COLUMN)) mwb_note_measuring(L, s, 1);
   add_scope(L, sc, SCOPE, NAME);
   open_scope(s, sc);
   if (mwb_is_running(s)) begin_traced(L, sc);
@@ -639,7 +639,7 @@ static int timing(lua_State *L) {
     if (!lua_isboolean(L, 1))
       return mwb_bad_argument(L, "timing", 1, 1, "boolean");
     s->trace->timing = lua_toboolean(L, 1);
-    mwb_note_measuring(L, s);
+    mwb_note_measuring(L, s, 0);
   }
   lua_pushboolean(L, former);
   return 1;

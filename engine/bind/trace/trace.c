@@ -367,7 +367,7 @@ static int start(lua_State *L) {
     return luaL_error(L, "'start': another trace is running");
   s->trace->sources = t->sources;
   mwb_need(s, MWB_TRACES, mwb_tracing(s));
-  mwb_note_measuring(L, s);
+  mwb_note_measuring(L, s, 0);
   show_sources(L, s, t->sources);
   lua_settop(L, 1);
   return 1;
@@ -380,7 +380,7 @@ static void stop_trace(lua_State *L, trace *t) {
   mw_trace_stop(s->engine, t->ring);
   s->trace->sources = 0;
   mwb_need(s, MWB_TRACES, 0);
-  mwb_note_measuring(L, s);
+  mwb_note_measuring(L, s, 0);
   show_sources(L, s, 0);
 }
 

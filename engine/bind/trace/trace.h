@@ -163,8 +163,8 @@ mwb_lane *mwb_push_lane(lua_State *L, mwb_state *s);
 ** 0 if there is no memory. */
 mw_thread mwb_thread(lua_State *L, mwb_state *s);
 
-/* Somebody begins to measure or trace, or ends. */
-void mwb_note_measuring(lua_State *L, mwb_state *s);
+/* Somebody begins to measure or trace, or will soon, or ends. */
+void mwb_note_measuring(lua_State *L, mwb_state *s, int soon);
 
 /* Returns for how long the coroutine has been suspended, with scopes open. */
 int64_t mwb_waited(const mwb_lane *lane);
