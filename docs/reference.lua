@@ -890,9 +890,7 @@ return {
       which dimensions had more than one value: the top key, then the path, then
       an array of booleans.]] },
     { "report:changes() -> changes: table<string, moonwatch.Change>", [[Returns
-      all that is known, by path.]] },
-    { "report:left_out() -> reasons: table<string, string>", [[Returns what
-      could not be read, by path, and why.]] } },
+      all that is known, by path.]] } },
   { class = "moonwatch.Change", [[What is known of one path.]],
     { "keys: any[]", [[The path as an array of keys.]] },
     { "verdict: \"constant\"|\"varying\"|\"unsure\"", [[What it is.]] },
@@ -935,10 +933,10 @@ return {
     { "length?: { min: integer, max: integer }", [[The lengths of tables.]] },
     { "dims?: moonwatch.Place[]", [[The dimensions of shaped values.]] },
     { "optional?: boolean", [[May the value be missing?]] } },
-  { "mw.to_nested(obj: any, opts?: moonwatch.NestedOptions) -> nested: table, \z
-      left_out: table<string, string>", [[Returns what an object has as a table:
-    `_parameters` (what has a shape), `_modules` (objects below) and public
-    numbers; and what cannot be read, by path, and why.]] },
+  { "mw.to_nested(obj: any, opts?: moonwatch.NestedOptions) -> nested: table",
+    [[Returns what an object has as a table: `_parameters` (what has a shape),
+    `_modules` (objects below) and public numbers; what cannot be read is left
+    out.]] },
   { class = "moonwatch.NestedOptions", [[How an object is opened.]],
     { "shape?: fun(value: any): integer[]?", [[As in
       `moonwatch.DynamismOptions`.]] },

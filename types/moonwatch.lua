@@ -1003,10 +1003,6 @@ function report:dims() end
 ---@return table<string, moonwatch.Change> changes
 function report:changes() end
 
----Returns what could not be read, by path, and why.
----@return table<string, string> reasons
-function report:left_out() end
-
 ---What is known of one path.
 ---@class moonwatch.Change
 ---@field keys any[] The path as an array of keys.
@@ -1674,12 +1670,11 @@ function mw.dynamism(examples, opts) end
 function mw.infer(examples, opts) end
 
 ---Returns what an object has as a table: `_parameters` (what has a shape),
----`_modules` (objects below) and public numbers; and what cannot be read, by
----path, and why.
+---`_modules` (objects below) and public numbers; what cannot be read is left
+---out.
 ---@param obj any
 ---@param opts? moonwatch.NestedOptions
 ---@return table nested
----@return table<string, string> left_out
 function mw.to_nested(obj, opts) end
 
 ---Returns a copy in which `{ meta = true, shape = sizes }` stands for what has

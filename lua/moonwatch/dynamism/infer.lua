@@ -88,7 +88,7 @@ local function make(report, is_exact)
       node, report.confidence)
     place.optional = trees.missing(node) > 0
     place.is_closed = is_exact and (place.kinds.table or place.any) and
-      not (place.is_open or node.trouble)
+      not (place.is_open or node.odd or node.unreadable)
     if up then up.children[#up.children + 1] = place end
     list[i], places[node] = place, place
   end
@@ -133,8 +133,8 @@ local function opener(self)
     if type(value) ~= "table" and type(value) ~= "userdata" then
       return value
     end
-    local ok, wanted = shape.call(self.objects, value)
-    return ok and wanted and nested.with(value, self, known) or value
+    local _, wanted = shape.call(self.objects, value)
+    return wanted and nested.with(value, self, known) or value
   end
 end
 

@@ -21,11 +21,9 @@ local metatable, raw = core.private.metatable, core.private.raw
 local DEPTH = 100 -- of inheritance, at most
 
 -- Returns the set of the names of an object's fields.
-local function names_of(obj, trouble)
+local function names_of(obj)
   local names = {}
-  local held, message = shape.contents(obj)
-  if message then trouble(nil, message) end
-  for name in next, held or {} do names[name] = true end
+  for name in next, shape.contents(obj) or {} do names[name] = true end
   for _ = 1, DEPTH do
     local mt = metatable(obj)
     obj = type(mt) == "table" and rawget(mt, "__index")
@@ -39,13 +37,16 @@ local function is_public(name)
   return type(name) ~= "string" or name:sub(1, 1) ~= "_"
 end
 
+local function may_be_object(value)
+  return type(value) == "table" or type(value) == "userdata"
+end
+
 local function is_object(value, wanted)
-  if type(value) ~= "table" and type(value) ~= "userdata" then return false end
+  if not may_be_object(value) then return false end
   if not wanted then
     return type(value) == "table" and metatable(value) ~= nil
   end
-  local ok, result = shape.call(wanted, value)
-  return ok and result
+  return select(2, shape.call(wanted, value))
 end
 
 -- Tells whether a value is an object, or a plain table with an object below it.
@@ -78,42 +79,25 @@ function Nesting:nested(obj)
   return nested
 end
 
-function Nesting:trouble(obj, name, message)
-  local key = name == nil and "" or path.step(name)
-  self.left_out[self.paths[obj] .. key] = message
-end
-
-function Nesting:child(obj, into, name, value)
-  if not self.known[value] then
-    self.paths[value] = self.paths[obj] .. path.step(name)
-  end
-  into[name] = self:nested(value)
-end
-
--- Adds the contents of a table of parameters or modules that the object has
--- itself.
-function Nesting:own(obj, field, add)
-  local list, message = shape.read(obj, field)
-  if message then return self:trouble(obj, field, message) end
+-- Calls `add(name, value)` for the contents of a table of parameters or modules
+-- that the object has itself.
+local function each(obj, field, add)
+  local list = shape.read(obj, field)
   if type(list) ~= "table" then return end
-  local held
-  held, message = shape.contents(list)
-  if message then return self:trouble(obj, field, message) end
-  for name, value in next, held do
+  for name, value in next, shape.contents(list) or {} do
     if path.is_key(name) then add(name, value) end
   end
 end
 
 function Nesting:field(obj, nested, name)
-  local value, message = shape.read(obj, name)
-  if message then return self:trouble(obj, name, message) end
+  local value = shape.read(obj, name)
   if math.type(value) then
     nested[name] = value
-  elseif type(value) == "table" or type(value) == "userdata" then
+  elseif may_be_object(value) then
     if shape.of(value, self.opts.shape) then
       nested._parameters[name] = value
     elseif has_object(value, self.opts.objects) then
-      self:child(obj, nested._modules, name, value)
+      nested._modules[name] = self:nested(value)
     end
   end
 end
@@ -121,44 +105,39 @@ end
 function Nesting:fill(obj)
   local nested = self.known[obj]
   local function parameter(name, value) nested._parameters[name] = value end
-  local function module(name, value)
-    if type(value) == "table" or type(value) == "userdata" then
-      self:child(obj, nested._modules, name, value)
-    end
-  end
-  self:own(obj, "_buffers", parameter)
-  self:own(obj, "_parameters", parameter)
-  local names = names_of(obj, function(...) self:trouble(obj, ...) end)
-  for _, name in ipairs(path.sorted_keys(names)) do
+  each(obj, "_buffers", parameter)
+  each(obj, "_parameters", parameter)
+  for _, name in ipairs(path.sorted_keys(names_of(obj))) do
     if is_public(name) then self:field(obj, nested, name) end
   end
-  self:own(obj, "_modules", module)
+  each(obj, "_modules", function(name, value)
+    if may_be_object(value) then
+      nested._modules[name] = self:nested(value)
+    end
+  end)
 end
 
 local nested = {}
 
 --- Returns the nested form of an object; the options must be good, and `known`
--- has the nested forms of other objects.  Returns also what cannot be read:
--- path -> message.
+-- has the nested forms of other objects.
 function nested.with(obj, opts, known)
-  local self = setmetatable({ opts = opts, known = known, queue = {},
-    left_out = {}, paths = { [obj] = "L" } }, Nesting)
+  local self = setmetatable({ opts = opts, known = known, queue = {} }, Nesting)
   local result, i = self:nested(obj), 1
   while self.queue[i] do
     self:fill(self.queue[i])
     i = i + 1
   end
-  return result, self.left_out
+  return result
 end
 
 local OPTIONS = { shape = "function", objects = "function" }
 
---- Returns the nested form of an object, and what cannot be read: path ->
--- message.  `opts.objects(value)` tells whether the value of a field is an
+--- Returns the nested form of an object, without fields that raise when they
+-- are read.  `opts.objects(value)` tells whether the value of a field is an
 -- object; by default a table with a metatable is.
 function nested.to_nested(obj, opts)
-  check.argument(type(obj) == "table" or type(obj) == "userdata", 1,
-    "to_nested", "table or userdata", obj)
+  check.argument(may_be_object(obj), 1, "to_nested", "table or userdata", obj)
   return nested.with(obj, check.options(opts, OPTIONS, 2, "to_nested"), {})
 end
 

@@ -196,21 +196,6 @@ function Report:changes()
   return result
 end
 
---- Returns what the report leaves out because it cannot be read or has no path:
--- path of the table -> message.
-function Report:left_out()
-  self = state_of(self, "left_out")
-  local result = {}
-  for _, node in ipairs(trees.nodes(self.tree)) do
-    local message = node.trouble and node.trouble.message
-    if not message and node.shared then
-      message = "too many paths lead to the tables in it"
-    end
-    if message then result[path.text(path.keys(node))] = message end
-  end
-  return result
-end
-
 -- }======================================================
 
 dynamism.OPTIONS = {

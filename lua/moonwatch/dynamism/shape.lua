@@ -9,25 +9,23 @@ local getmetatable, math_type, type = getmetatable, math.type, type
 
 local shape = {}
 
---- Calls a function of the program.  Returns true and its result; or false and
--- the text of its error.  An error for want of memory goes on.
+--- Calls a function of the program.  Returns true and its result, or false.  An
+-- error for want of memory goes on.
 function shape.call(f, ...)
   local ok, result = pcall(f, ...)
   if ok then return true, result end
   if result == "not enough memory" then error(result, 0) end
-  local is_text, text = pcall(tostring, result)
-  return false, is_text and text or "an error that cannot be shown"
+  return false
 end
 
 local call = shape.call
 
 local function index(value, key) return value[key] end
 
---- Returns a field; or nil and a message if reading the field raises.
+--- Returns a field, nil if reading the field raises.
 function shape.read(value, key)
-  local ok, result = call(index, value, key)
-  if ok then return result end
-  return nil, result
+  local _, result = call(index, value, key)
+  return result
 end
 
 local function gather(value)
@@ -44,15 +42,14 @@ end
 
 --- Returns a table with the contents of a table or userdata, as `pairs` shows
 -- them; the table must not be written to.  Returns nil if there are no
--- contents, and a message if `pairs` raises.
+-- contents, and true if `pairs` raises.
 function shape.contents(value)
   if type(value) == "table" and getmetatable(value) == nil then return value end
   if metamethod(value, "__pairs") == nil then
     return type(value) == "table" and raw(value) or nil
   end
   local ok, held = call(gather, value)
-  if ok then return held end
-  return nil, held
+  return held, not ok
 end
 
 -- Returns the plain array of a list of sizes; nil if the value is no such list.
@@ -73,19 +70,16 @@ end
 
 --- Returns the sizes of a table or userdata, an array of numbers that must not
 -- be written to, or nil.  The sizes are the result of `get(value)` or, without
--- `get`, the field `shape`.  Returns also a message if that raises.
+-- `get`, the field `shape`.
 function shape.of(value, get)
-  local list, message
+  local list, _
   if get then
-    local ok
-    ok, list = call(get, value)
-    if not ok then return nil, list end
+    _, list = call(get, value)
   elseif type(value) == "table" and getmetatable(value) == nil then
     list = value.shape
   else
-    list, message = shape.read(value, "shape")
+    list = shape.read(value, "shape")
   end
-  if list == nil then return nil, message end
   return sizes(list)
 end
 

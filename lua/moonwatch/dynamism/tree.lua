@@ -8,7 +8,7 @@
 --             values.lua's for scalars; { n } for other kinds, with min and
 --             max of the lengths of tables, and for shaped values
 --             { n, ranks = { [rank] = n }, dims = { node... } }
---         trouble { n, message }               what could not be read
+--         odd       has a key that is no part of a path?
 --
 -- Keys are booleans, numbers and strings; the tree refers to no object of an
 -- example.  Paths become text only on request.  A value has one kind, and is
@@ -70,20 +70,13 @@ local function scalar(tree, node, kind, value)
   values.add(stat_of(node, kind), value, tree.most)
 end
 
--- Of all messages the tree keeps the first in the alphabet.
-local function note_trouble(node, message, n)
-  local trouble = node.trouble or { n = 0, message = message }
-  node.trouble = trouble
-  trouble.n = trouble.n + (n or 1)
-  if message < trouble.message then trouble.message = message end
-end
-
 -- Returns the node of a key; nil if the key cannot be part of a path.
 local function child_of(node, key)
   local child = node.children and node.children[key]
   if child then return child end
   if not path.is_key(key) then
-    return note_trouble(node, ("a key is a %s"):format(type(key)))
+    node.odd = true
+    return nil
   end
   node.children = node.children or {}
   child = { up = node, key = key }
@@ -125,10 +118,9 @@ end
 
 -- Counts a table, and adds it to the tables whose fields are counted.
 local function enter(walk, node, value)
-  local held, message = shape.contents(value)
+  local held, raises = shape.contents(value)
   if not held then
-    if message then note_trouble(node, message) end
-    return count(node, message and "unreadable" or type(value))
+    return count(node, raises and "unreadable" or type(value))
   end
   if walk.met[value] then
     if is_below_itself(walk, node, value) then return count(node, "cycle") end
@@ -143,19 +135,14 @@ end
 
 -- Returns the nested form of a value that is opened as an object; other values
 -- as they are.
-local function opened(tree, walk, node, value)
-  local ok, wanted = shape.call(tree.objects, value)
-  if not ok then note_trouble(node, wanted) end
-  if not ok or not wanted then return value end
-  local result, left_out = nested.with(value, tree, walk.nested)
-  for _, message in next, left_out do note_trouble(node, message) end
-  return result
+local function opened(tree, walk, value)
+  local _, wanted = shape.call(tree.objects, value)
+  return wanted and nested.with(value, tree, walk.nested) or value
 end
 
 local function object(tree, walk, node, value)
-  if tree.objects then value = opened(tree, walk, node, value) end
-  local sizes, message = shape.of(value, tree.shape)
-  if message then note_trouble(node, message) end
+  if tree.objects then value = opened(tree, walk, value) end
+  local sizes = shape.of(value, tree.shape)
   if sizes then
     shaped(tree, node, sizes)
   else
@@ -237,8 +224,7 @@ local function merge_node(node, other, most)
       end
     end
   end
-  local trouble = other.trouble
-  if trouble then note_trouble(node, trouble.message, trouble.n) end
+  node.odd = node.odd or other.odd
 end
 
 --- Adds the values of another tree.
