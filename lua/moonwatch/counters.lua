@@ -2,16 +2,19 @@
 -- SPDX-License-Identifier: MIT
 --
 -- `sections` has a table for each section.  mw.counters is empty, so that each
--- access to a section goes by its metamethods.  Reading creates nothing: for a
--- section that does not exist, reading returns a view, which looks for the
--- section at each access and creates the section at the first write.
+-- access to a section goes by its metamethods.  Reading creates nothing: a
+-- section in which nothing was counted is in `empty`, weakly, until its first
+-- write.
 
 local check = require "moonwatch.check"
 local private = require("moonwatch.core").private
 
 -- All copies of this file share the counters.
-private.counters = private.counters or {}
-local sections = private.counters
+private.counters = private.counters or { sections = {},
+  empty = setmetatable({}, { __mode = "v" }),
+  names = setmetatable({}, { __mode = "k" }) } -- section -> its name
+local shared = private.counters
+local sections, empty, names = shared.sections, shared.empty, shared.names
 
 local counters = {}
 
@@ -57,39 +60,30 @@ function Section.__index() return 0 end
 function Section.__newindex(section, name, value)
   check_counter(name, value)
   rawset(section, name, value)
+  sections[names[section]] = section
 end
 
-local function own_section(name)
-  local section = sections[name]
+local function is_key(value) return value ~= nil and value == value end
+
+local function section_of(name)
+  local section = sections[name] or empty[name]
   if not section then
     section = setmetatable({}, Section)
-    sections[name] = section
+    names[section] = name
+    if is_key(name) then empty[name] = section end
   end
   return section
 end
 
 local Counters = { __metatable = false }
 
-function Counters.__index(_, name)
-  if sections[name] then return sections[name] end
-  local view = { __metatable = false }
-  function view.__index(_, key)
-    return sections[name] and sections[name][key] or 0
-  end
-  function view.__newindex(_, key, value)
-    check_counter(key, value)
-    own_section(name)[key] = value
-  end
-  function view.__pairs() return next, sections[name] or {} end
-  function view.__tostring() return text_of(sections[name] or {}) end
-  return setmetatable({}, view)
-end
+function Counters.__index(_, name) return section_of(name) end
 
 local function fill(name, values)
-  local section = values and own_section(name) or sections[name] or {}
+  local section = section_of(name)
+  sections[name], empty[name] = nil, section
   for key in next, section do section[key] = nil end
   for key, value in next, values or {} do section[key] = value end
-  if not values then sections[name] = nil end
 end
 
 -- The table that the program assigns takes the place of the section's contents;
@@ -118,25 +112,18 @@ end
 
 counters.counters = setmetatable({}, Counters)
 
-local function is_key(value) return value ~= nil and value == value end
-
-local function add(section, name, n)
-  local its = own_section(section)
-  its[name] = its[name] + n
-  return its[name]
-end
-
 --- Adds `n` (or 1) to a counter.  Returns the new value.
 function counters.count(section, name, n)
   check.argument(is_key(section), 1, "count", "key", section)
   check.argument(is_key(name), 2, "count", "key", name)
   check.argument(n == nil or type(n) == "number", 3, "count", "number", n)
   check.that(n == n, 3, "count", "number expected, got NaN")
-  local its = sections[section]
-  local value = its and its[name]
-  check.that(not value or type(value) == "number", 2, "count",
+  local its = section_of(section)
+  local value = its[name]
+  check.that(type(value) == "number", 2, "count",
     "its counter is a " .. type(value))
-  return add(section, name, n or 1)
+  its[name] = value + (n or 1)
+  return its[name]
 end
 
 --- Returns the total of a section.
@@ -149,14 +136,10 @@ function counters.counted(section)
   return total
 end
 
-local function clear()
-  for name in next, sections do fill(name, nil) end
-end
-
 --- Forgets all counters.
 function counters.reset_counters(...)
   check.nothing("reset_counters", ...)
-  clear()
+  for name in next, sections do fill(name, nil) end
 end
 
 return counters

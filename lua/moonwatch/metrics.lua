@@ -123,20 +123,12 @@ end
 
 local function is_key(value) return value ~= nil and value == value end
 
--- Sets metrics, or raises and sets none.
-local function set_all(self, name, values, overwrite)
-  for metric, value in pairs(values) do
-    if type(metric) ~= "string" then
-      error(("bad argument #1 to '%s' (a key is not a string)"):format(name), 3)
-    end
-    if self.kinds[metric] and not overwrite then
-      misuse(3, name, "'%s' is set already", metric)
-    end
-    check_schema(self, 3, name, metric, kind_of(value))
+-- Raises unless the method `name` can set a metric.
+local function check_value(self, name, metric, value, overwrite)
+  if self.kinds[metric] and not overwrite then
+    misuse(3, name, "'%s' is set already", metric)
   end
-  for metric, value in pairs(values) do
-    assign(self, metric, "value", value)
-  end
+  check_schema(self, 3, name, metric, kind_of(value))
 end
 
 --- Adds `n` (or 1) to a metric, which begins with 0.
@@ -156,14 +148,24 @@ end
 function Metrics:set(metric, value, overwrite)
   self = open(self, "set", metric)
   check.that(value ~= nil, 2, "set", "value expected, got nil")
-  set_all(self, "set", { [metric] = value }, overwrite)
+  check_value(self, "set", metric, value, overwrite)
+  assign(self, metric, "value", value)
 end
 
 --- Sets all metrics in a table; if one of them is wrong, sets none.
 function Metrics:update(values, overwrite)
   self = open(self, "update", "")
   check.argument(type(values) == "table", 1, "update", "table", values)
-  set_all(self, "update", values, overwrite)
+  local its = { values = {}, kinds = {} } -- those of before, and these
+  for metric, value in next, self.values do
+    assign(its, metric, self.kinds[metric], value)
+  end
+  for metric, value in pairs(values) do
+    check.that(type(metric) == "string", 1, "update", "a key is not a string")
+    check_value(self, "update", metric, value, overwrite)
+    assign(its, metric, "value", value)
+  end
+  self.values, self.kinds = its.values, its.kinds
 end
 
 -- Puts a field into a metric that is a table of some kind.

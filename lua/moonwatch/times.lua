@@ -6,6 +6,7 @@
 
 local check = require "moonwatch.check"
 local metrics = require "moonwatch.metrics"
+local path = require "moonwatch.path"
 local private = require("moonwatch.core").private
 
 local KEPT = 1024
@@ -53,13 +54,6 @@ private.timer(times.closed)
 -- Telling
 -- =======================================================
 
-local function names(t)
-  local list = {}
-  for name in pairs(t) do list[#list + 1] = name end
-  table.sort(list)
-  return list
-end
-
 local function seconds(ns) return ns / 1e9 end
 
 -- Returns the durations that are kept of a name, in seconds, oldest first.
@@ -88,23 +82,21 @@ function formats.table(aggregate)
   return result
 end
 
-local function fixed(ns) return ("%.9f"):format(seconds(ns)) end
+local function fixed(s) return ("%.9f"):format(s) end
 
 -- Returns the rows of a report: its head, and the durations or what they are
 -- together, sorted by name.
 local function rows(aggregate)
   local list = { aggregate and { "name", "count", "sum", "min", "max" } or
     { "name", "seconds" } }
-  for _, name in ipairs(names(state.names)) do
-    local its = state.names[name]
+  local all = formats.table(aggregate)
+  for _, name in ipairs(path.sorted_keys(all)) do
+    local its = all[name]
     if aggregate then
       list[#list + 1] = { name, its.count, fixed(its.sum), fixed(its.min),
         fixed(its.max) }
-    else
-      for i = math.max(its.count - KEPT, 0), its.count - 1 do
-        list[#list + 1] = { name, fixed(its[i % KEPT + 1]) }
-      end
     end
+    for _, s in ipairs(its) do list[#list + 1] = { name, fixed(s) } end
   end
   return list
 end
@@ -176,11 +168,11 @@ end
 --- Returns the seconds of the scopes with a column as text.
 function times.spent_text()
   local list = {}
-  for i, name in ipairs(names(state.spent)) do
-    list[i] = { name, fixed(state.spent[name]) }
+  for i, name in ipairs(path.sorted_keys(state.spent)) do
+    list[i] = { name, fixed(seconds(state.spent[name])) }
   end
-  list[#list + 1] = { "total", fixed(state.total) }
-  list[#list + 1] = { "wall", fixed(private.wall()) }
+  list[#list + 1] = { "total", fixed(seconds(state.total)) }
+  list[#list + 1] = { "wall", fixed(seconds(private.wall())) }
   return text_of(list)
 end
 

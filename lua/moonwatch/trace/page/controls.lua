@@ -24,91 +24,84 @@ for (const its of document.querySelectorAll("[data-tip]")) {
 
 // Tables ----------------------------------------------------------------
 
-const nameTip = t => model.names[t.name] + "\n[" + model.categories[t.name] +
-  "]\nClick: the longest one.";
+// A column has a title, a width, what it is about, and the value of a row; and
+// perhaps how that is shown, and a tip of its own.
+function words(title, width, about, value, more) {
+  return Object.assign({ title, width, about, value, text: value }, more);
+}
+
+function numbers(title, width, about, value, text) {
+  return { title, width, about, value, text, number: true };
+}
+
+const nameOf = t => model.names[t.name];
+const categoryOf = t => model.categories[t.name];
 
 // To wait is not what takes time.
 const worked = t => isWait(t.name) ? 0 : t.sum;
 const waits = t => isWait(t.name) ? t.sum : t.waited;
 
 const totals = new Table("totals", [
-  { title: "name", width: "minmax(16em, 3fr)", about: "The name of the scope.",
-    value: t => model.names[t.name], text: t => model.names[t.name],
-    tip: nameTip },
-  { title: "category", width: "8em", about: "The category of the scope.",
-    value: t => model.categories[t.name], text: t => model.categories[t.name] },
-  { title: "count", width: "7em", number: true, value: t => t.count,
-    about: "How many there are.", text: t => number(t.count, 0) },
-  { title: "total", width: "8em", number: true, value: worked,
-    about: "From begin to end, without the time suspended; of nested ones of " +
-      "one name the outermost counts.",
-    text: t => isWait(t.name) ? "" : duration(t.sum) },
-  { title: "own", width: "8em", number: true, value: t => t.own,
-    about: "The time in no other scope, while its coroutine runs.",
-    text: t => isWait(t.name) ? "" : duration(t.own) },
-  { title: "suspended", width: "8em", number: true, value: waits,
-    about: "The time in which its coroutine waits: no part of the total.",
-    text: t => waits(t) ? duration(waits(t)) : "" },
-  { title: "mean", width: "8em", number: true, value: t => t.sum / t.count,
-    about: "The length of one, on average.",
-    text: t => duration(t.sum / t.count) },
-  { title: "longest", width: "8em", number: true, value: t => t.most,
-    about: "The longest one.", text: t => duration(t.most) },
+  words("name", "minmax(16em, 3fr)", "The name of the scope.", nameOf, { tip:
+    t => nameOf(t) + "\n[" + categoryOf(t) + "]\nClick: the longest one." }),
+  words("category", "8em", "The category of the scope.", categoryOf),
+  numbers("count", "7em", "How many there are.", t => t.count,
+    t => number(t.count, 0)),
+  numbers("total", "8em", "From begin to end, without the time suspended; of " +
+    "nested ones of one name the outermost counts.", worked,
+    t => isWait(t.name) ? "" : duration(t.sum)),
+  numbers("own", "8em", "The time in no other scope, while its coroutine runs.",
+    t => t.own, t => isWait(t.name) ? "" : duration(t.own)),
+  numbers("suspended", "8em", "The time in which its coroutine waits: no part " +
+    "of the total.", waits, t => waits(t) ? duration(waits(t)) : ""),
+  numbers("mean", "8em", "The length of one, on average.", t => t.sum / t.count,
+    t => duration(t.sum / t.count)),
+  numbers("longest", "8em", "The longest one.", t => t.most,
+    t => duration(t.most)),
 ], t => showSpan(t.longest));
 
 const longest = new Table("longest", [
-  { title: "time", width: "8em", number: true, value: active,
-    about: "From begin to end, without the time suspended.",
-    text: s => duration(active(s)) },
-  { title: "name", width: "minmax(16em, 2fr)", about: "The name of the scope.",
-    value: s => spanName(s), text: spanName, tip: spanText },
-  { title: "own", width: "8em", number: true, value: s => model.own[s],
-    about: "The time in no other scope.", text: s => duration(model.own[s]) },
-  { title: "suspended", width: "8em", number: true,
-    about: "The time in which its coroutine waits.",
-    value: s => model.waited[s],
-    text: s => model.waited[s] ? duration(model.waited[s]) : "" },
-  { title: "begins at", width: "10em", number: true, about: "The begin.",
-    value: s => model.start[s], text: s => moment(model.start[s]) },
-  { title: "in", width: "minmax(8em, 1fr)", about: "The coroutine.",
-    value: s => model.thread[s].name, text: s => model.thread[s].name },
-  { title: "args", width: "minmax(12em, 3fr)", about: "The args.",
-    value: s => showArgs(model.args[s]), tip: spanText,
-    text: s => showArgs(model.args[s]).trim().replace(/\n/g, ", ") },
-], s => showSpan(s));
+  numbers("time", "8em", "From begin to end, without the time suspended.",
+    active, s => duration(active(s))),
+  words("name", "minmax(16em, 2fr)", "The name of the scope.", spanName,
+    { tip: spanText }),
+  numbers("own", "8em", "The time in no other scope.", s => model.own[s],
+    s => duration(model.own[s])),
+  numbers("suspended", "8em", "The time in which its coroutine waits.",
+    s => model.waited[s],
+    s => model.waited[s] ? duration(model.waited[s]) : ""),
+  numbers("begins at", "10em", "The begin.", s => model.start[s],
+    s => moment(model.start[s])),
+  words("in", "minmax(8em, 1fr)", "The coroutine.", s => model.thread[s].name),
+  words("args", "minmax(12em, 3fr)", "The args.",
+    s => showArgs(model.args[s]).trim().replace(/\n/g, ", "),
+    { tip: spanText }),
+], showSpan);
 
-const context = m => said(m).context ? said(m).context.join("; ") : "";
 const writes = new Table("writes", [
-  { title: "time", width: "11em", number: true, about: "When it happened.",
-    value: m => model.time[m], text: m => moment(model.time[m]) },
-  { title: "kind", width: "6em", about: "What kind of write it is.",
-    value: m => model.names[model.kind[m]],
-    text: m => model.names[model.kind[m]] },
-  { title: "object", width: "minmax(10em, 2fr)",
-    about: "The object's name in a hierarchy, or its class, and its number.",
-    value: m => objectName(said(m)), text: m => objectName(said(m)),
-    tip: markText },
-  { title: "key", width: "minmax(7em, 1fr)", about: "The key.",
-    value: m => showKey(said(m).key), text: m => showKey(said(m).key),
-    tip: markText },
-  { title: "old", width: "minmax(7em, 1fr)", about: "The value before.",
-    value: m => said(m).old, text: m => show(said(m).old), tip: markText },
-  { title: "new", width: "minmax(7em, 1fr)", about: "The value after.",
-    value: m => said(m).new, text: m => show(said(m).new), tip: markText },
-  { title: "guards", width: "6em", number: true, about: "How many heard of it.",
-    value: m => said(m).guards || 0, text: m => String(said(m).guards || 0) },
-  { title: "place", width: "minmax(12em, 2fr)", end: true,
-    about: "The line of the program, if the trace was asked for it: where.",
-    value: m => said(m).where || "", text: m => said(m).where || "" },
-  { title: "scope", width: "minmax(7em, 1fr)",
-    about: "The innermost scope that was open.",
-    value: m => spanName(model.scope[m]), text: m => spanName(model.scope[m]) },
-  { title: "transaction", width: "11em",
-    about: "The transaction, if these are a source of the trace.",
-    value: changeName, text: changeName },
-  { title: "context", width: "minmax(6em, 1fr)", about: "mw.context's texts.",
-    value: context, text: context },
-], m => showMark(m));
+  numbers("time", "11em", "When it happened.", m => model.time[m],
+    m => moment(model.time[m])),
+  words("kind", "6em", "What kind of write it is.",
+    m => model.names[model.kind[m]]),
+  words("object", "minmax(10em, 2fr)", "The object's name in a hierarchy, or " +
+    "its class, and its number.", m => objectName(said(m)), { tip: markText }),
+  words("key", "minmax(7em, 1fr)", "The key.", m => showKey(said(m).key),
+    { tip: markText }),
+  words("old", "minmax(7em, 1fr)", "The value before.", m => said(m).old,
+    { text: m => show(said(m).old), tip: markText }),
+  words("new", "minmax(7em, 1fr)", "The value after.", m => said(m).new,
+    { text: m => show(said(m).new), tip: markText }),
+  numbers("guards", "6em", "How many heard of it.", m => said(m).guards || 0,
+    m => String(said(m).guards || 0)),
+  words("place", "minmax(12em, 2fr)", "The line of the program, if the trace " +
+    "was asked for it: where.", m => said(m).where || "", { end: true }),
+  words("scope", "minmax(7em, 1fr)", "The innermost scope that was open.",
+    m => spanName(model.scope[m])),
+  words("transaction", "11em", "The transaction, if these are a source of the " +
+    "trace.", changeName),
+  words("context", "minmax(6em, 1fr)", "mw.context's texts.",
+    m => said(m).context ? said(m).context.join("; ") : ""),
+], showMark);
 
 const tables = { totals, longest, writes };
 

@@ -319,13 +319,13 @@ function tell(text) {
 
 function markAt(track, x) {
   const marks = track.marks, time = timeAt(x), near = NEAR / scale();
-  let i = search(marks.length, n => model.time[marks[n]] >= time - near);
-  if (i === marks.length || model.time[marks[i]] > time + near) return null;
+  const first = search(marks.length, n => model.time[marks[n]] >= time - near);
   const last = search(marks.length, n => model.time[marks[n]] > time + near);
+  if (first === last) return null;
+  let i = first;
   while (i + 1 < last && Math.abs(model.time[marks[i + 1]] - time) <
     Math.abs(model.time[marks[i]] - time)) i++;
-  return { mark: marks[i], n: last - search(marks.length,
-    n => model.time[marks[n]] >= time - near) };
+  return { mark: marks[i], n: last - first };
 }
 
 function spanAt(row, x) {
@@ -350,9 +350,7 @@ function find(x, y) {
   if (!track) return null;
   if (track.counter) return counterAt(track, x);
   const d = Math.floor((at - track.y - HEAD) / LINE);
-  if (d < 0) {
-    return markAt(track, x) || { track };
-  }
+  if (d < 0) return markAt(track, x) || { track };
   return track.rows[d] ? spanAt(track.rows[d], x) : null;
 }
 
@@ -362,11 +360,8 @@ function textOf(its) {
   if (its.span !== undefined) return spanText(its.span) + more;
   if (its.mark !== undefined) return markText(its.mark) + more;
   if (its.track) return its.track.title;
-  return its.counter.name + " = " + showCounter(its.counter.shown[its.i]) +
-    "\nat " + moment(its.counter.times[its.i]);
-}
-
-function showCounter(value) {
-  return typeof value === "string" ? value : show(value);
+  const value = its.counter.shown[its.i];
+  return its.counter.name + " = " + (typeof value === "string" ? value :
+    show(value)) + "\nat " + moment(its.counter.times[its.i]);
 }
 ]==]
