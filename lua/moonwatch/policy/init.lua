@@ -121,17 +121,14 @@ local function answer(self, ok, result)
   return false
 end
 
--- Calls a function of the policy.  Returns true and its result, or false.
-local function call(self, f, ...)
-  if self.box then return answer(self, self.box:call(f, ...)) end
-  return answer(self, pcall(f, ...))
-end
-
--- The same for a question of a scan: all questions of a scan to a file have one
--- budget.
-local function call_in_scan(self, scan, f, ...)
-  if not self.box or scan == 0 then return call(self, f, ...) end
-  return answer(self, private.call_in_scan(self.box, scan, f, ...))
+-- Calls a function of the policy for a question of a scan, 0 for none: all
+-- questions of a scan to a file have one budget.  Returns true and its result,
+-- or false.
+local function call(self, scan, f, ...)
+  local box = self.box
+  if not box then return answer(self, pcall(f, ...)) end
+  if scan == 0 then return answer(self, box:call(f, ...)) end
+  return answer(self, private.call_in_scan(box, scan, f, ...))
 end
 
 -- Returns the state of a policy; the policy is in the field `policy`.  `box` is
@@ -148,34 +145,6 @@ function policy.policy(definition)
   local mistake = mistake_in(definition)
   check.that(not mistake, 1, "policy", mistake)
   return new_policy(definition).policy
-end
-
-local function load(path, env)
-  local definition, box = file.run(path, env)
-  if definition == nil then return nil, box end
-  local mistake = mistake_in(definition)
-  if mistake then return nil, path .. ": " .. mistake end
-  return definition, box
-end
-
--- Returns the state of a policy made of a file; or nil and a message.
-local function load_policy(path, env)
-  local time, size = private.stat(path)
-  local definition, box = load(path, env)
-  if not definition then return nil, box end
-  local self = new_policy(definition, box)
-  self.path, self.env, self.time, self.size = path, env, time, size
-  return self
-end
-
---- Returns a policy made of a file; nil and a message if the file is not good.
-function policy.load_policy(path, env)
-  check.argument(type(path) == "string", 1, "load_policy", "string", path)
-  check.argument(env == nil or type(env) == "table", 2, "load_policy", "table",
-    env)
-  local self, message = load_policy(path, env)
-  if not self then return nil, message end
-  return self.policy
 end
 
 local refresh -- puts the current policy into force
@@ -202,27 +171,31 @@ function Policy:use()
   return former.policy
 end
 
--- Replaces what the file said, or leaves all as it was.
-local function replace(self, definition, box)
-  local former, former_box = self.definition, self.box
-  local function set() self.definition, self.box = definition, box end
-  if self ~= current then
-    set()
-    return
-  end
-  apply(set, function()
-    self.definition, self.box = former, former_box
-  end)
-end
-
+-- Reads the file, and puts the policy into force if it was.  Returns true; or
+-- nil and a message, and all is as it was.
 local function reload(self)
   if not self.path then return nil, "the policy is not from a file" end
-  local time, size = private.stat(self.path)
-  local definition, box = load(self.path, self.env)
-  self.time, self.size = time, size
-  if not definition then return nil, box end
-  replace(self, definition, box)
+  self.time, self.size = private.stat(self.path)
+  local definition, box = file.run(self.path, self.env)
+  if definition == nil then return nil, box end
+  local mistake = mistake_in(definition)
+  if mistake then return nil, self.path .. ": " .. mistake end
+  local former, former_box = self.definition, self.box
+  local function set() self.definition, self.box = definition, box end
+  local function undo() self.definition, self.box = former, former_box end
+  if self == current then apply(set, undo) else set() end
   return true
+end
+
+--- Returns a policy made of a file; nil and a message if the file is not good.
+function policy.load_policy(path, env)
+  check.argument(type(path) == "string", 1, "load_policy", "string", path)
+  check.argument(env == nil or type(env) == "table", 2, "load_policy", "table",
+    env)
+  local self = new_policy()
+  self.path, self.env = path, env
+  local ok, message = reload(self)
+  return ok and self.policy or nil, message
 end
 
 --- Reads the file again.  If that fails, the former contents stay in force.
@@ -272,7 +245,7 @@ end
 function policy.ask(name, ...)
   local f, self = field(name)
   if not f then return false end
-  return call(self, f, ...)
+  return call(self, 0, f, ...)
 end
 
 --- Returns the names of methods that make an object one that runs.
@@ -322,6 +295,12 @@ function policy.hooks(c)
   return hooks
 end
 
+local function made_by(new, is_userdata)
+  local ok, object = call(current, 0, new)
+  if not ok then error("the policy's rule 'new' has failed", 0) end
+  return named.check_object(object, is_userdata)
+end
+
 --- Makes an empty object of a class, as the class's rules say: a table, or a
 -- userdata.  Raises if the class can make none.
 function policy.new_object(class, is_userdata)
@@ -329,9 +308,7 @@ function policy.new_object(class, is_userdata)
   if not new or new == named.rules(class).new then
     return named.make(class, is_userdata)
   end
-  local ok, object = call(current, new)
-  if not ok then error("the policy's rule 'new' has failed", 0) end
-  return named.check_object(object, is_userdata)
+  return made_by(new, is_userdata)
 end
 
 --- Returns the name of a userdata's class: its own, or that by which the
@@ -357,9 +334,7 @@ function policy.new_userdata(name)
   end
   if not hooks then return nil end
   if not hooks.new then error("it has no rule 'new'", 0) end
-  local ok, object = call(current, hooks.new)
-  if not ok then error("the policy's rule 'new' has failed", 0) end
-  return named.check_object(object, true)
+  return made_by(hooks.new, true)
 end
 
 local ignored -- class -> set of keys, or false
@@ -386,7 +361,7 @@ local function descend(parent, key, child, scan)
   if policy.hooks(object_class.of(child)).deep == false then return false end
   local f = current.definition.descend
   if not f then return true end
-  local ok, result = call_in_scan(current, scan, f, parent, key, child)
+  local ok, result = call(current, scan, f, parent, key, child)
   return not ok or result
 end
 
@@ -433,7 +408,7 @@ function policy.is_dynamic(obj, given)
   its_answers[class] = known
   for _, rule in ipairs(rules or NONE) do
     local ok, value = true, known[rule]
-    if value == nil then ok, value = call(self, rule[2], obj, its_ctx) end
+    if value == nil then ok, value = call(self, 0, rule[2], obj, its_ctx) end
     if not ok or value == known then value = nil end
     is_cached = is_cached and rule.cache
     if rule.cache then known[rule] = value == nil and known or value end
