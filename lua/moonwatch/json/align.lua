@@ -29,7 +29,7 @@ local function each_member(numbers, side, list, first, last, visit)
     local element = list[position]
     visit(position, WHOLE, numbers:of(side, element))
     if type(element) == "table" then
-      for key, value in next, side:contents(element) do
+      for key, value in next, (side:open(element)) do
         visit(position, key, numbers:of(side, value))
       end
     end
@@ -50,16 +50,14 @@ local function index_of(numbers, side, list, first, last)
 end
 
 -- Returns the number of equal members of two values; 0 if their kinds differ.
-local function likeness(numbers, a, b, x, y)
-  local n = numbers:of(a, x) == numbers:of(b, y) and 1 or 0
+local function likeness(numbers, x, y)
+  local n = numbers:equal(x, y) and 1 or 0
   if type(x) ~= "table" or type(y) ~= "table" then return n end
-  if a:kind(x) ~= b:kind(y) then return 0 end
-  local held = b:contents(y)
-  for key, value in next, a:contents(x) do
-    local other = held[key]
-    if other ~= nil and numbers:of(a, value) == numbers:of(b, other) then
-      n = n + 1
-    end
+  local old, kind = numbers.a:open(x)
+  local new, other = numbers.b:open(y)
+  if kind ~= other then return 0 end
+  for key, value in next, old do
+    if new[key] ~= nil and numbers:equal(value, new[key]) then n = n + 1 end
   end
   return n
 end
@@ -102,26 +100,24 @@ end
 -- }======================================================
 
 --- Adds to `mates` which of the elements i to i_end - 1 of x become which of
--- the elements j to j_end - 1 of y.  Sides and numbers are those of
+-- the elements j to j_end - 1 of y.  The numbers are those of
 -- json/numbers.lua.
-return function(mates, numbers, a, b, x, y, i, i_end, j, j_end)
-  local function equal(row, at)
-    return numbers:of(a, x[row]) == numbers:of(b, y[at])
-  end
-  while i < i_end and j < j_end and equal(i, j) do
+return function(mates, numbers, x, y, i, i_end, j, j_end)
+  while i < i_end and j < j_end and numbers:equal(x[i], y[j]) do
     mates[i] = j
     i, j = i + 1, j + 1
   end
-  while i < i_end and j < j_end and equal(i_end - 1, j_end - 1) do
+  while i < i_end and j < j_end and
+    numbers:equal(x[i_end - 1], y[j_end - 1]) do
     i_end, j_end = i_end - 1, j_end - 1
     mates[i_end] = j_end
   end
   if i == i_end or j == j_end then return end
-  local index, n = index_of(numbers, b, y, j, j_end - 1)
+  local index, n = index_of(numbers, numbers.b, y, j, j_end - 1)
   local most, common = math.max(LEAST, PAIRS // (n + 1)), false
   local votes = {}
   for row = i, i_end - 1 do votes[row] = {} end
-  each_member(numbers, a, x, i, i_end - 1, function(row, key, number)
+  each_member(numbers, numbers.a, x, i, i_end - 1, function(row, key, number)
     local places, its = index[key] and index[key][number] or {}, votes[row]
     common = common or #places > most
     for k = 1, #places <= most and #places or 0 do
@@ -135,7 +131,7 @@ return function(mates, numbers, a, b, x, y, i, i_end, j, j_end)
   for row = i, i_end - 1 do
     if common and high - low <= NEAR then
       for at = math.max(j, row + low), math.min(j_end - 1, row + high) do
-        local weight = likeness(numbers, a, b, x[row], y[at])
+        local weight = likeness(numbers, x[row], y[at])
         votes[row][at - j + 1] = weight > 0 and weight or nil
       end
     end

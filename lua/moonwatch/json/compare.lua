@@ -14,27 +14,13 @@
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
 
-local raw, null, mark = core.private.raw, core.null, json.mark
+local null, utf8_len = core.null, utf8.len
 local type, next, rawlen, integer = type, next, rawlen, math.type
-local getmetatable, utf8_len = getmetatable, utf8.len
 
 local Comparison = {}
 Comparison.__index = Comparison
 
 local NONE = {} -- the contents of a table that is not there
-
--- Returns the contents of a table, as a table without a class; and its kind by
--- its mark and one key, or nil if these contradict.
-local function open(t, contents)
-  local held = t
-  if getmetatable(t) ~= nil or contents ~= raw then
-    held = json.plain(contents(t))
-  end
-  local said, key = mark(t), next(held)
-  if key == nil then return held, said or "either" end
-  local kind = type(key) == "string" and "object" or "array"
-  return held, (said == nil or said == kind) and kind or nil
-end
 
 -- Fails with what is wrong at a key of the tables that are being looked at.
 function Comparison:fail(what, key)
@@ -64,18 +50,19 @@ function Comparison:enter(x, y, key)
     self:fail("a table inside itself", key)
   end
   local depth, held, kind, rest, other = self.depth + 1, NONE, nil, NONE, nil
+  local is_good, is_other_good = true, true
   local frame = self.frames[depth] or {}
   self.frames[depth], self.depth = frame, depth
   frame.at = key
   if x then
-    held, kind = open(x, self.before)
+    held, kind, is_good = self.a:open(x)
     self.in_x[x] = true
   end
   if y then
-    rest, other = open(y, self.after)
+    rest, other, is_other_good = self.b:open(y)
     self.in_y[y] = true
   end
-  if x and not kind or y and not other then self:fail(json.NO_KIND) end
+  if not (is_good and is_other_good) then self:fail(json.NO_KIND) end
   local agree = x and y and
     (kind == other or kind == "either" or other == "either")
   frame.x, frame.y, frame.differs = x, y, not agree
@@ -214,16 +201,15 @@ function Comparison:differ(x, y)
 end
 
 --- Compares two documents; raises a table with a message if one of them is not
--- JSON.  `before(t)` and `after(t)` return the contents of their tables.
--- `same`, if given, tells which tables are equal to themselves without a look
--- at their contents.  In `shared` is the set of tables of `a` that are in two
--- places.
-return function(a, b, before, after, same)
-  local self = setmetatable({ before = before, after = after, same = same,
+-- JSON.  `a` and `b` are their sides.  `same`, if given, tells which tables are
+-- equal to themselves without a look at their contents.  In `shared` is the set
+-- of tables of `x` that are in two places.
+return function(x, y, a, b, same)
+  local self = setmetatable({ a = a, b = b, same = same,
     frames = {}, depth = 0, in_x = {}, in_y = {}, mates = {}, differing = {},
     others = {}, alone_x = {}, alone_y = {}, names = {}, seen = {},
     shared = {} }, Comparison)
-  self:walk(a, b)
+  self:walk(x, y)
   self.seen = nil -- tables that are compared again are in no further places
   return self
 end

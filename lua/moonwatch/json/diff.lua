@@ -20,6 +20,7 @@ local align = require "moonwatch.json.align"
 local compare = require "moonwatch.json.compare"
 local new_numbers = require "moonwatch.json.numbers"
 local pointer = require "moonwatch.json.pointer"
+local side = require "moonwatch.json.side"
 
 local raw = core.private.raw
 
@@ -122,19 +123,18 @@ end
 -- Returns the cost to make one element another, as a part of the cost to
 -- replace it.
 function Diff:cost(x, y)
-  local a, b, numbers = self.a, self.b, self.numbers
-  if numbers:of(a, x) == numbers:of(b, y) then return 0 end
-  if type(x) ~= "table" or type(y) ~= "table" or a:kind(x) ~= b:kind(y) then
-    return 1
-  end
+  if self.numbers:equal(x, y) then return 0 end
+  if type(x) ~= "table" or type(y) ~= "table" then return 1 end
+  local old, kind = self.a:open(x)
+  local new, other = self.b:open(y)
+  if kind ~= other then return 1 end
   local cost, whole = 0, OPERATION + self:length(y)
-  local old, new = a:contents(x), b:contents(y)
   for key in next, old do
     if new[key] == nil then cost = cost + OPERATION end
   end
   for key, value in next, new do
     local former = old[key]
-    if former == nil or numbers:of(a, former) ~= numbers:of(b, value) then
+    if former == nil or not self.numbers:equal(former, value) then
       cost = cost + OPERATION + self:length(value)
     end
     if cost >= whole then return 1 end
@@ -157,7 +157,7 @@ end
 -- patch is then longer than one that leaves each element at its place.
 function Diff:align(mates, x, y, first, n, m)
   local found, cost = {}, 0
-  align(found, self.numbers, self.a, self.b, x, y, first, n + 1, first, m + 1)
+  align(found, self.numbers, x, y, first, n + 1, first, m + 1)
   for i, i_end, j, j_end in runs(found, first, n, m) do
     cost = cost + self:cost_of_run(x, y, i, i_end, j, j_end, math.huge)
     if i_end <= n then cost = cost + self:cost(x[i_end], y[j_end]) end
@@ -243,8 +243,8 @@ function Diff:steps(at, x, y)
     self.is_shared and self.is_shared(x) then
     return nil
   end
-  local held_x, held_y = self.a:contents(x), self.b:contents(y)
-  local kind_x, kind_y = self.a:kind(x), self.b:kind(y)
+  local held_x, kind_x = self.a:open(x)
+  local held_y, kind_y = self.b:open(y)
   if misleads(kind_x, kind_y, held_y) then return nil end
   if kind_x == "either" then kind_x = kind_y end
   if kind_y ~= "either" and kind_x ~= kind_y then return nil end
@@ -289,7 +289,7 @@ function Diff:shorten(list, item)
 end
 
 local function run(self, x, y)
-  self.comparison = compare(x, y, self.a.of, self.b.of, self.same)
+  self.comparison = compare(x, y, self.a, self.b, self.same)
   local stack, list = { { at = {}, x = x, y = y } }, json.array {}
   while #stack > 0 do
     local item = table.remove(stack)
@@ -310,9 +310,10 @@ end
 -- for a table of both, the table is equal to itself without a look at its
 -- contents.  `is_shared(t)` tells which other tables of `a` are in two places.
 function diff.operations(a, b, before, after, same, is_shared)
-  local numbers, side_a, side_b = new_numbers(before or raw, after or raw, same)
+  local side_a, side_b = side(before or raw), side(after or raw)
   local self = setmetatable({ same = same, is_shared = is_shared,
-    numbers = numbers, a = side_a, b = side_b, lengths = {}, text = 0 }, Diff)
+    numbers = new_numbers(side_a, side_b, same), a = side_a, b = side_b,
+    lengths = {}, text = 0 }, Diff)
   local ok, list = pcall(run, self, a, b)
   if ok then return list end
   if type(list) ~= "table" then error(list, 0) end

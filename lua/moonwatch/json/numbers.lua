@@ -9,38 +9,16 @@
 -- A table that is the same on both sides without a look at its contents has a
 -- number of its own, as if it were a scalar.
 --
--- A side is one of two documents: the function that returns the contents of its
--- tables, and the numbers of its tables.
---
 -- The walk needs no recursion, because documents may be deep.  The frame of a
 -- depth is used again and again, because most tables are small:
 --
 --     table, held, is_array    the table, its contents, what it is
 --     key, sum                 the last member that was mixed in, and the sum
 
-local core = require "moonwatch.core"
-local json = require "moonwatch.json"
-
-local raw, type, next, getmetatable = core.private.raw, type, next, getmetatable
+local type, next = type, next
 
 local Numbers = {}
 Numbers.__index = Numbers
-
-local Side = {}
-Side.__index = Side
-
---- Returns the contents of a table, as a table without a class.
-function Side:contents(t)
-  if self.of == raw and getmetatable(t) == nil then return t end
-  return json.plain(self.of(t))
-end
-
---- Returns the kind of a table: "array", "object" or "either".
-function Side:kind(t)
-  local key = next(self.of(t))
-  if key == nil then return json.mark(t) or "either" end
-  return type(key) == "string" and "object" or "array"
-end
 
 function Numbers:scalar(value)
   local number = self.scalars[value]
@@ -55,9 +33,10 @@ local A, B = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F -- odd and irregular
 local KINDS = { array = A, object = B, either = A ~ B }
 
 local function open(frames, depth, side, t)
-  local frame, kind = frames[depth] or {}, side:kind(t)
+  local frame = frames[depth] or {}
+  local held, kind = side:open(t)
   frames[depth] = frame
-  frame.table, frame.held, frame.is_array = t, side:contents(t), kind == "array"
+  frame.table, frame.held, frame.is_array = t, held, kind == "array"
   frame.key, frame.sum = nil, KINDS[kind]
   return frame
 end
@@ -110,16 +89,14 @@ function Numbers:of(side, value)
   return self:scalar(value)
 end
 
-local function new_side(contents)
-  return setmetatable({ of = contents, numbers = {} }, Side)
-end
+--- Tells whether a value of the first document equals one of the second.
+function Numbers:equal(x, y) return self:of(self.a, x) == self:of(self.b, y) end
 
 local function never() return false end
 
---- Returns numbers for two documents, and their sides.  `before(t)` and
--- `after(t)` return the contents of the tables of the documents.  If
+--- Returns numbers for two documents with the sides `a` and `b`.  If
 -- `is_same(t)` is true, a table has the same contents in both.
-return function(before, after, is_same)
-  return setmetatable({ n = 0, scalars = {}, is_same = is_same or never },
-    Numbers), new_side(before), new_side(after)
+return function(a, b, is_same)
+  return setmetatable({ a = a, b = b, n = 0, scalars = {},
+    is_same = is_same or never }, Numbers)
 end

@@ -17,6 +17,7 @@ local json = require "moonwatch.json"
 local compare = require "moonwatch.json.compare"
 local draft = require "moonwatch.json.draft"
 local pointer = require "moonwatch.json.pointer"
+local side = require "moonwatch.json.side"
 local state = require "moonwatch.state"
 
 local raw = core.private.raw
@@ -176,7 +177,8 @@ end
 
 function operations.test(document, path, value)
   local actual = document:find(path)
-  if compare(actual, value, document.contents, raw):differ(actual, value) then
+  local a, b = side(document.contents), side(raw)
+  if compare(actual, value, a, b):differ(actual, value) then
     fail "that is not the value"
   end
 end
