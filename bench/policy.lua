@@ -1,8 +1,6 @@
 -- Policies: what a decision costs.
 
 return {
-  { name = "a cached decision", measure = "decide",
-    against = "a Lua function", base = "call", ours = "cached", aim = 3 },
   { name = "20 rules, unknown class", measure = "unknown_class",
     against = "20 Lua functions", base = "call_20", ours = "file_20",
     most = 10000 },

@@ -128,13 +128,6 @@ function ways.policies.call_20()
   end
 end
 
-function ways.policies.cached()
-  mw.policy({ rules = {
-    { "rule", function() return true end, cache = "class" },
-  } }):use()
-  return mw.is_dynamic
-end
-
 local FILE = [[
 local rules = {}
 for i = 1, 20 do

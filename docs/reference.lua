@@ -282,9 +282,7 @@ return {
       hook of a plan, instead of `obj:on(event, fn)`.]] } },
   { class = "moonwatch.Rule", [[One rule: `{ name, function(obj, ctx) }`.]],
     { "[1]: string", [[The name, which is the reason of a decision.]] },
-    { "[2]: fun(obj: any, ctx: any): any", [[Decides, or returns nil.]] },
-    { "cache?: \"class\"", [[With `"class"`, the function is asked once for each
-      class.]] } },
+    { "[2]: fun(obj: any, ctx: any): any", [[Decides, or returns nil.]] } },
   { class = "moonwatch.ClassRules", [[What is special about a class.]],
     { "mutators?: string[]", [[Methods whose calls count as writes, with the
       kind `"call"`.]] },

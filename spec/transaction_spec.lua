@@ -501,8 +501,6 @@ describe("misuse of transactions", function()
       mw.begin, { where = 1 })
     misuse("bad argument #1 to 'begin' (option 'globals' is not a table)",
       mw.begin, { globals = true })
-    misuse("bad argument #1 to 'begin' (option 'cells' is gone: a plan has " ..
-      "cells, fx:track_cell(fn, i))", mw.begin, { cells = { print } })
     local tx <close> = mw.begin()
     for _, name in ipairs { "commit", "rollback" } do
       misuse("calling '" .. name .. "' on bad self (transaction expected, " ..

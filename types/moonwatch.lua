@@ -235,7 +235,6 @@ function policy:poll() end
 ---@class moonwatch.Rule
 ---@field [1] string The name, which is the reason of a decision.
 ---@field [2] fun(obj: any, ctx: any): any Decides, or returns nil.
----@field cache? "class" With `"class"`, the function is asked once for each class.
 
 ---What is special about a class.
 ---@class moonwatch.ClassRules

@@ -61,9 +61,6 @@ end
 
 local NONE = {}
 
--- Options that are gone -> what to take instead.
-local INSTEAD = { cells = "a plan has cells, fx:track_cell(fn, i)" }
-
 -- What was meant by who gives an object in place of options.
 local MEANT = {
   feed = "; mw.feed { root = object } is meant",
@@ -94,10 +91,8 @@ function check.options(opts, known, n, name, word)
   word = word or "option"
   local unknown = check.unknown(opts, known)
   if unknown then
-    local instead = INSTEAD[unknown]
-    fail(n, name, instead and
-      ("%s '%s' is gone: %s"):format(word, unknown, instead) or
-      ("unknown %s '%s'%s"):format(word, unknown, MEANT[name] or ""))
+    fail(n, name, ("unknown %s '%s'%s"):format(word, unknown,
+      MEANT[name] or ""))
   end
   for option, expected in pairs(known) do
     local missed = expected_of(opts[option], expected)

@@ -125,16 +125,6 @@ local function quote_end(text, at)
   end
 end
 
-local MEANINGS = { n = "\n", r = "\r", t = "\t" }
-
-local function unquoted(s)
-  return (s:gsub("\\(.)(%d?%d?)", function(byte, digits)
-    if not byte:find "%d" then return (MEANINGS[byte] or byte) .. digits end
-    local code = tonumber(byte .. digits)
-    return code < 256 and string.char(code) or nil
-  end))
-end
-
 local CONSTANTS = { ["true"] = true, ["false"] = false }
 
 -- Reads the key in brackets that begins at `at`.  Returns the key and the place
@@ -142,8 +132,10 @@ local CONSTANTS = { ["true"] = true, ["false"] = false }
 local function bracketed(text, at)
   if text:find("^['\"]", at) then
     local last = quote_end(text, at)
-    if not last or text:sub(last + 1, last + 1) ~= "]" then return nil end
-    return unquoted(text:sub(at + 1, last - 1)), last + 2
+    local read = last and text:sub(last + 1, last + 1) == "]" and
+      load("return " .. text:sub(at, last), "=key", "t", {})
+    if not read then return nil end
+    return read(), last + 2
   end
   local word, after = text:match("^([%w.+-]+)%]()", at)
   local key = word and tonumber(word)

@@ -209,26 +209,6 @@ describe("a policy", function()
     assert.same({ class, raw_of(obj) }, (mw.is_dynamic(obj)))
   end)
 
-  it("asks rules that go by the class once a class", function()
-    local asked = 0
-    local policy = mw.policy { rules = {
-      { "no", function() asked = asked + 1 end, cache = "class" },
-      { "own", function(obj) return obj.own end },
-      { "yes", function() asked = asked + 1 return 7 end, cache = "class" },
-    } }
-    policy:use()
-    local class = class_of()
-    for _ = 1, 5 do
-      assert.same({ 7, "yes" }, { mw.is_dynamic(setmetatable({}, class)) })
-    end
-    assert.same({ 1, "own" },
-      { mw.is_dynamic(setmetatable({ own = 1 }, class)) })
-    assert.equal(2, asked)
-    policy:use()
-    mw.is_dynamic(setmetatable({}, class))
-    assert.equal(4, asked)
-  end)
-
   it("leaves the rules to the default one when it has none", function()
     mw.policy({ descend = function() return true end }):use()
     assert.same({ true, "entry" }, { mw.is_dynamic { run = 1 } })
@@ -363,7 +343,7 @@ describe("a policy", function()
   it("tells tables from numbers, neither of which has a class", function()
     mw.policy({ rules = { { "number", function(obj)
       return type(obj) == "number" or nil
-    end, cache = "class" } } }):use()
+    end } } }):use()
     assert.is_true((mw.is_dynamic(5)))
     assert.is_false((mw.is_dynamic {}))
   end)
@@ -372,7 +352,7 @@ describe("a policy", function()
     local safe = mw.policy { rules = { { "safe", function() return 1 end } } }
     mw.on_error(function() safe:use() end)
     mw.policy({ rules = {
-      { "bad", function() error "x" end, cache = "class" },
+      { "bad", function() error "x" end },
       { "old", function() return 2 end },
     } }):use()
     mw.is_dynamic {}
@@ -410,7 +390,7 @@ describe("a policy", function()
       ["field 'rules' of the policy is not a table"] = { rules = 1 },
       ["rule 1 is not { name, function }"] = { rules = { { "x" } } },
       ["rule 2 is not a table"] = { rules = { { "x", print }, 5 } },
-      ["field 'cache' of rule 1 is not 'class'"] =
+      ["rule 1 has an unknown field 'cache'"] =
         { rules = { { "x", print, cache = 1 } } },
       ["class 'A' has an unknown field 'mutator'"] =
         { classes = { A = { mutator = {} } } },

@@ -5,7 +5,7 @@ return {
   rules = {
     { "class", function(obj)
       if obj.fixed then return "fixed: " .. obj.fixed end
-    end, cache = "class" },
+    end },
     { "raises", function(obj) error("there is no field " .. obj.name) end },
     { "raises a table", function() error {} end },
     { "spends", function()

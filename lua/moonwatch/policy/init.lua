@@ -52,16 +52,13 @@ local function mistake_in_fields(t, known, what)
   end
 end
 
-local RULE = { "string", "function", cache = "string" }
+local RULE = { "string", "function" }
 
 local function mistake_in_rule(rule, i)
   local what = "rule " .. i
   if type(rule) ~= "table" then return what .. " is not a table" end
   if type(rule[1]) ~= "string" or type(rule[2]) ~= "function" then
     return what .. " is not { name, function }"
-  end
-  if rule.cache ~= nil and rule.cache ~= "class" then
-    return ("field 'cache' of %s is not 'class'"):format(what)
   end
   return mistake_in_fields(rule, RULE, what)
 end
@@ -371,10 +368,6 @@ end
 -- Decisions
 -- =======================================================
 
--- By metatable or type: what the rules that are asked once a class have said,
--- and the decisions that only these have made, { value, name of the rule }.
-local answers, decisions
-
 --- Tells the rules whether a hierarchy has hooks.
 policy.set_global_hooks = ctx.set_global_hooks
 
@@ -394,30 +387,15 @@ end
 --- Tells whether an object counts as dynamic.  Returns the decision and the
 -- name of the rule that decided.
 function policy.is_dynamic(obj, given)
-  local class = metatable(obj) or type(obj)
-  local decided = decisions[class]
-  if decided then return decided[1], decided[2] end
   if given ~= nil then check.dot("is_dynamic", obj) end
   check.argument(given == nil or type(given) == "table", 2, "is_dynamic",
     "table", given)
   local rules, self = field "rules"
-  local its_ctx, is_cached = ctx_for(given), true
-  -- a rule may use another policy, which has other answers
-  local its_answers, its_decisions = answers, decisions
-  local known = its_answers[class] or {}
-  its_answers[class] = known
+  local its_ctx = ctx_for(given)
   for _, rule in ipairs(rules or NONE) do
-    local ok, value = true, known[rule]
-    if value == nil then ok, value = call(self, 0, rule[2], obj, its_ctx) end
-    if not ok or value == known then value = nil end
-    is_cached = is_cached and rule.cache
-    if rule.cache then known[rule] = value == nil and known or value end
-    if value ~= nil then
-      if is_cached then its_decisions[class] = { value, rule[1] } end
-      return value, rule[1]
-    end
+    local ok, value = call(self, 0, rule[2], obj, its_ctx)
+    if ok and value ~= nil then return value, rule[1] end
   end
-  if is_cached then its_decisions[class] = { false, "default" } end
   return false, "default"
 end
 
@@ -433,8 +411,7 @@ end
 local function weak() return setmetatable({}, { __mode = "k" }) end
 
 local function forget()
-  hooks_of, ignored, answers, decisions = weak(), weak(), weak(), weak()
-  entries = {}
+  hooks_of, ignored, entries = weak(), weak(), {}
 end
 
 local NO_NAMES = {}

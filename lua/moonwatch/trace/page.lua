@@ -17,7 +17,7 @@ local SCRIPT = table.concat(parts)
 local STYLE_HASH =
   "V1Z/Poy+P2byz20oCbQdWorYwPOYu/mRpoYnCiBoe0I="
 local SCRIPT_HASH =
-  "LW7eX01qX4xqT8asCp4AsgiCxNzEQkLfKOLsMeB7y1M="
+  "Rm+sLItiSSm8tSob5qB67qbV/VADyoJp980umgdrUxE="
 
 local HEAD = [[
 <!DOCTYPE html>

@@ -52,8 +52,8 @@ const totals = new Table("totals", [
     t => isWait(t.name) ? "" : duration(t.sum)),
   numbers("own", "8em", "The time in no other scope, while its coroutine runs.",
     t => t.own, t => isWait(t.name) ? "" : duration(t.own)),
-  numbers("suspended", "8em", "The time in which its coroutine waits: no part " +
-    "of the total.", waits, t => waits(t) ? duration(waits(t)) : ""),
+  numbers("suspended", "8em", "The time in which its coroutine waits: no " +
+    "part of the total.", waits, t => waits(t) ? duration(waits(t)) : ""),
   numbers("mean", "8em", "The length of one, on average.", t => t.sum / t.count,
     t => duration(t.sum / t.count)),
   numbers("longest", "8em", "The longest one.", t => t.most,
@@ -97,8 +97,8 @@ const writes = new Table("writes", [
     "was asked for it: where.", m => said(m).where || "", { end: true }),
   words("scope", "minmax(7em, 1fr)", "The innermost scope that was open.",
     m => spanName(model.scope[m])),
-  words("transaction", "11em", "The transaction, if these are a source of the " +
-    "trace.", changeName),
+  words("transaction", "11em", "The transaction, if these are a source of " +
+    "the trace.", changeName),
   words("context", "minmax(6em, 1fr)", "mw.context's texts.",
     m => said(m).context ? said(m).context.join("; ") : ""),
 ], showMark);
