@@ -969,27 +969,38 @@ describe("a feed with a root", function()
     its:close()
   end)
 
-  it("tells of userdata that are tracked", function()
-    local root = {}
+  it("tells of userdata that are tracked, wherever these are", function()
+    local root, fields = { a = {} }, {}
     local feed <close> = feed_of(root)
-    local fields = {}
     local user = support.userdata {
       __index = fields, __newindex = function(_, k, v) rawset(fields, k, v) end,
     }
+    local function look()
+      local list = {}
+      for object, key, old, new, kind in feed:changes() do
+        list[#list + 1] = ("%s.%s:%s>%s %s"):format(
+          object == user and "user" or "table", key,
+          old == user and "user" or old, new == user and "user" or new, kind)
+      end
+      return list
+    end
     mw.track(user)
+    user.x = 0
     root.user = user
     user.x = 1
-    local list = {}
-    for object, key, _, _, kind in feed:changes() do
-      list[#list + 1] = { object == user, key, kind }
-    end
-    assert.same({ { false, "user", "attach" } }, list)
+    assert.same({ "table.user:nil>user insert" }, look())
     user.x = 2
-    list = {}
-    for object, key, old, new in feed:changes() do
-      list[#list + 1] = { object == user, key, old, new }
-    end
-    assert.same({ { true, "x", 1, 2 } }, list)
+    assert.same({ "user.x:1>2 update" }, look())
+    root.user = nil
+    root.a.user = user
+    user.x = 3
+    assert.same({ "table.user:user>nil delete", "table.user:nil>user insert",
+      "user.x:2>3 update" }, look())
+    root.a.user = nil
+    user.x = 4
+    assert.same({ "table.user:user>nil delete" }, look())
+    user.x = 5
+    assert.same({}, look())
     mw.untrack(user)
   end)
 

@@ -28,8 +28,8 @@ function feed.feed(opts)
   check.that(root ~= nil or not opts.descend, 1, "feed",
     "option 'descend' is for a feed with a root")
   policy.current()
-  local its, kept = core.private.open_feed(capacity, opts.not_from, root,
-    opts.since, opts.descend)
+  local its, kept = core.private.open_feed(root, nil, opts.since,
+    opts.descend, opts.not_from, capacity)
   if its then return its end
   return nil, (kept and "no feed of this root has been open since %d" or
     "not all entries since %d are kept"):format(opts.since)

@@ -75,7 +75,7 @@ static mw_entry *log_of(const mwb_coroutine *t) {
 
 mwb_place mwb_find_entries(lua_State *L, int index) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
-  mwb_place p = {fx->entries, lua_gettop(L) + 1, 0};
+  mwb_place p = {fx->entries, lua_gettop(L) + 1, 0, 0};
   const store *its;
   if (fx->held.few) {
     lua_pushvalue(L, index);

@@ -23,12 +23,26 @@
 #include "../traps/traps.h"
 #include "journal.h"
 
+void mwb_unpack_in(lua_State *L, const mwb_place *p, const mw_entry *entry,
+                   int part) {
+  if (p->page == 0 || entry->type[part] != MW_TOTHER) {
+    mwb_unpack(L, p->values, entry, part);
+    return;
+  }
+  lua_rawgeti(L, p->values,
+              (lua_Integer)(entry->seq / MWI_READER_PAGE + 2 - p->page));
+  lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[part].i);
+  lua_replace(L, -2);
+}
+
+/* The keys of entries in pages have their hash: see `mwb_mark_key`. */
 static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
                          const mw_entry *entry) {
   uint32_t hash;
   if (!mwi_is_of_field(entry->kind)) return 0;
   if (entry->type[MW_KEY] != MW_TOTHER)
     return (uint64_t)entry->value[MW_KEY].i + 1;
+  if (p->page != 0) return ((uint64_t)entry->value[MW_KEY].i >> 32) + 1;
   mwb_unpack(L, p->values, entry, MW_KEY);
   hash = mwb_hash_key(L, s, lua_gettop(L));
   lua_pop(L, 1);
@@ -40,17 +54,21 @@ static uint32_t hash_field(mw_handle obj, uint64_t key) {
   return (uint32_t)(((obj ^ key * factor) * factor) >> 32);
 }
 
-/* Do the entries have the same value as these parts? */
-static int is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
-                        int part_a, const mw_entry *b, int part_b) {
-  int same, top = lua_gettop(L), type = a->type[part_a];
-  if ((type == MW_TINTEGER || type == MW_TOTHER) && b->type[part_b] == type &&
-      a->value[part_a].i == b->value[part_b].i)
+int mwb_is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
+                     int part_a, const mw_entry *b, int part_b) {
+  int same, type = a->type[part_a];
+  mw_content x = a->value[part_a], y = b->value[part_b];
+  if (type != b->type[part_b]) return 0;
+  if (type == MW_TNIL || type == MW_TABSENT) return 1;
+  if (x.i == y.i && (type != MW_TOTHER || p->page == 0 ||
+                     a->seq / MWI_READER_PAGE == b->seq / MWI_READER_PAGE))
     return 1;
-  mwb_unpack(L, p->values, a, part_a);
-  mwb_unpack(L, p->values, b, part_b);
-  same = mwb_is_same(L, -1, -2);
-  lua_settop(L, top);
+  if (type != MW_TOTHER)
+    return type == MW_TFLOAT && x.f != x.f && y.f != y.f; /* not a number? */
+  mwb_unpack_in(L, p, a, part_a);
+  mwb_unpack_in(L, p, b, part_b);
+  same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
   return same;
 }
 
@@ -61,7 +79,7 @@ static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
   if (a->obj != b->obj) return 0;
   if (!mwi_is_of_field(a->kind) || !mwi_is_of_field(b->kind))
     return a->kind == b->kind;
-  return is_same_part(L, p, a, MW_KEY, b, MW_KEY);
+  return mwb_is_same_part(L, p, a, MW_KEY, b, MW_KEY);
 }
 
 void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place,
@@ -98,6 +116,24 @@ mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
   mwi_table_put(s->engine, &f->table, hash, f->n);
   field->first = field->last = 0;
   return field;
+}
+
+const mwb_folded *mwb_fold_field(lua_State *L, mwb_state *s,
+                                 const mwb_fold *f, mw_handle obj, int key) {
+  mw_value v = mwb_key(L, s, key);
+  uint64_t hash =
+      (v.type > MW_TFLOAT) ? mwb_hash_key(L, s, key) : (uint64_t)v.u.i;
+  const mwb_folded *found = NULL;
+  mwi_search at;
+  uint32_t i = mwi_table_first(&f->table, hash_field(obj, hash + 1), &at);
+  for (; i != 0 && found == NULL; i = mwi_table_next(&f->table, &at)) {
+    const mw_entry *entry = &f->place->entries[f->fields[i - 1].last - 1];
+    if (entry->obj != obj || !mwi_is_of_field(entry->kind)) continue;
+    mwb_unpack_in(L, f->place, entry, MW_KEY);
+    if (lua_rawequal(L, -1, key)) found = &f->fields[i - 1];
+    lua_pop(L, 1);
+  }
+  return found;
 }
 
 /* actual(object, key, kind) -> the value that a field has now */
@@ -274,7 +310,7 @@ static int is_changed(lua_State *L, const mwb_place *p, const mwb_folded *at) {
   const mw_entry *last = &p->entries[at->last - 1];
   if ((first->type[MW_OLD] == MW_TABSENT) != (last->type[MW_NOW] == MW_TABSENT))
     return 1;
-  return !is_same_part(L, p, first, MW_OLD, last, MW_NOW);
+  return !mwb_is_same_part(L, p, first, MW_OLD, last, MW_NOW);
 }
 
 /* Has a positive integer key come or gone with the entry? */

@@ -423,7 +423,9 @@ typedef struct mwb_effects {
 typedef struct mwb_place {
   mw_entry *entries;
   int values;
-  int in_log; /* are they those of an open transaction? */
+  int in_log;    /* are they those of an open transaction? */
+  uint64_t page; /* of delivered entries the number of the first page, from 1
+                 ** on: `values` has a table for each page; else 0 */
 } mwb_place;
 
 /* Was what happened in that age before the effects, or part of them? */
@@ -488,6 +490,17 @@ void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place,
 ** other of its entries. */
 mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
                           uint32_t number);
+
+/* Returns the field of an object with the key at `key`, an absolute index, or
+** NULL. */
+const mwb_folded *mwb_fold_field(lua_State *L, mwb_state *s,
+                                 const mwb_fold *f, mw_handle obj, int key);
+
+/* Pushes a part of an entry of a place; do two of them have the same value? */
+void mwb_unpack_in(lua_State *L, const mwb_place *p, const mw_entry *entry,
+                   int part);
+int mwb_is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
+                     int part_a, const mw_entry *b, int part_b);
 
 /* }====================================================== */
 

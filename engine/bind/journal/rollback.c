@@ -292,7 +292,7 @@ static void freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
 
 void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
   int held = lua_gettop(L) + 2, status;
-  mwb_place p = {NULL, held, 1};
+  mwb_place p = {NULL, held, 1, 0};
   size_t n;
   lua_pushinteger(L, (lua_Integer)owner);
   s->journal->restoring++;

@@ -3,16 +3,16 @@
 ** SPDX-License-Identifier: MIT
 **
 ** A feed is a reader of what is delivered.  A look takes all entries that the
-** reader has not read: as they are, or squashed to one change for each field.
+** reader has not read: as they are, or folded to one change for each field.
 **
 **     look:      entry 1 | entry 2 | entry 3 | entry 4 | ...
-**     records:   { 1, 3 } | { 2, 4 }     first and last entry of a field
-**     items:     { 1, 3 } | { 2, 4 } | { told, 1 } | { told, 4 } | ...
-**     told:      object, key, new | object, key, new | ...
+**     fold:      { 1, 3 } | { 2, 4 }     first and last entry of a field
+**     items:     { 1, 3 } | { 2, 4 } | ...
+**     told:            ^ object, key, new, kind | object, key, new, kind | ...
 **
-** The records are squashed by a table over object and key, which lives as long
-** as the look.  The items are what the program gets: the records that changed
-** something, fields of tables that came below the root, and what has left.
+** The items are the fields that changed something; what was told behind an item
+** are the fields of the tables that came below the root by the item, and at the
+** end what has left.
 **
 ** A feed with a root knows, for each object, whether the program knows it: a
 ** column over the slots, as of the last look.  The feed also has a reach in
@@ -21,9 +21,10 @@
 ** are the same while no open transaction has written a table.  So a look
 ** compares the logged objects with the column; or else, and where entries or
 ** the log were lost, all that is below the root as delivered.  What has come
-** or gone are the *news*, a table that lives as long as the look.  The program
-** is told of the changes of what it knew and knows, of all fields of what it
-** did not know, and of what it knew that has gone.
+** or gone are the *news*, which last as long as the look.  The program is told
+** of the changes of what it knew and knows, of all fields of what it did not
+** know, and of what it knew that has gone.  A userdata is a value, and has no
+** news; of one that was seen below the root the feed knows which table held it.
 **
 ** Invariant: what the program knows has a shadow, also after it has left, until
 ** the look that says so.  So no write to it is missed, and what was moved or
@@ -52,8 +53,6 @@
 #include "../traps/traps.h"
 #include "../watch/watch.h"
 
-#define NONE UINT32_MAX
-
 struct mwb_feed {
   mwb_state *s;
   mwb_feed *next;   /* of the open feeds with a root */
@@ -66,53 +65,54 @@ struct mwb_feed {
   int busy;         /* is there a look under way? */
   int ahead;        /* has the last look perhaps read what is told of later? */
   int moved;        /* was the tree another than what was delivered? */
-  mwi_column known; /* by slot: the object, if the program knows it */
+  mwi_column known; /* a `standing` for each slot */
   mwi_pool news;    /* of a look */
-  mwi_table table;  /* object -> news */
 };
+
+typedef struct standing {
+  uint32_t known; /* 1 + the high half of the handle that the program knows */
+  uint32_t news;  /* of the slot's object, or of one that has died; or 0 */
+} standing;
 
 /* An object that is not below the root as it was at the last look. */
 typedef struct news {
-  uint32_t chain; /* the next one, in a walk */
-  uint32_t put;   /* with `own`, the program knows it from this entry on; NONE:
-                  ** it was written unseen since */
+  uint32_t put; /* the program has put it in by this entry; 0: it has not */
+  int told;     /* have its fields been told? */
   mw_handle obj;
   int comes, goes; /* neither: it has been there in between */
-  int told;        /* have its fields been told? */
-  int own;         /* has the program put it in itself? */
 } news;
 
 /* The user values of a feed: the origin from which it wants no entries, and for
-** userdata that were seen below the root a table that has held them, both held
-** weakly.  A feed keeps no object alive but those of its entries. */
+** userdata that were seen below the root the handle of a table that has held
+** them, both held weakly.  A feed keeps no object alive but those of its
+** entries. */
 enum { NOT_FROM = 1, LEAVES };
 
-/* A field that was written since the last look. */
-typedef struct record {
-  uint32_t first; /* the first entry that the program wants, NONE for none */
-  uint32_t last;
-} record;
+/* Kinds of changes, next to enum mw_kind. */
+enum { ATTACH = MW_KINDS, DETACH };
 
-/* What is known of an entry: it is not wanted; it is the first one of its
-** field. */
-enum { OWN = 1, FIRST = 2 };
-
-/* What the program gets: of a record, or of `told` from the number `last`. */
+/* What the program gets: a field's first and last entry, then what is told. */
 typedef struct item {
-  uint32_t first; /* NONE: of `told` */
-  uint32_t last;
-  int kind;
+  uint32_t first, last; /* from 1 on */
+  int kind;             /* below 0: no field */
+  uint32_t told;        /* so many values are told up to the next item */
 } item;
 
-/* Kinds of items, next to enum mw_kind. */
-enum { ATTACH = MW_KINDS, DETACH };
+/* What the program walks through: see `next_change`. */
+typedef struct changes {
+  mwb_place place;
+  uint32_t n, at; /* of items */
+  uint32_t told;
+  item items[1];
+} changes;
 
 /* The stack of a look. */
 enum {
   FEED = 1,
   ENTRIES, /* a mwb_look */
   PAGES,   /* its user value */
-  RECORDS,
+  FOLD,
+  MARKS,
   ITEMS,
   TOLD,
   DELIVERED,  /* see mwb_push_delivered; false: not asked for yet */
@@ -121,20 +121,23 @@ enum {
   SCRATCH = ORIGIN_KEY
 };
 
+/* What is known of an entry: the program does not want it; it is the first one
+** of its field. */
+enum { OWN = 1, FIRST = 2 };
+
 typedef struct looking {
   lua_State *L;
   mwb_state *s;
   mwb_feed *f;
   mwb_look *look;
-  record *records;
-  uint32_t n;      /* of records */
-  mwi_table table; /* of their fields, from 1 on */
-  uint8_t *marks;  /* of each entry: OWN... */
-  item *items;
-  uint32_t n_items, size_items;
-  uint32_t n_told;
-  uint32_t logged; /* by the reach, up to this look */
-  int moved;       /* is the tree another than what is delivered? */
+  mwb_place place;  /* of its entries */
+  mwb_fold fold;    /* `first` is the first one that the program wants, or 0 */
+  uint8_t *marks;   /* of each entry, from 1 on; NULL: nobody asks */
+  changes *changes; /* at ITEMS */
+  uint32_t n_told;  /* values at TOLD */
+  uint32_t logged;  /* by the reach, up to this look */
+  int moved;        /* is the tree another than what is delivered? */
+  int unseen;       /* may what the program has put in be written unseen? */
 } looking;
 
 /* {======================================================
@@ -175,144 +178,20 @@ void mwb_free_hearings(mwb_state *s) {
 /* }====================================================== */
 
 /* {======================================================
-** Squashing
-** ======================================================= */
-
-/* What an entry is about: a field, the class, or the state of a userdata. */
-static int aspect_of(const mw_entry *entry) {
-  return mwi_is_of_field(entry->kind) ? (int)MW_UPDATE : entry->kind;
-}
-
-/* Pushes a part of an entry of a look, whose pages are at `pages`. */
-static void push_from(lua_State *L, int pages, const mwb_look *of,
-                      const mw_entry *entry, int part) {
-  if (entry->type[part] == MW_TOTHER) {
-    lua_rawgeti(L, pages, mwb_page_in(of, entry));
-    lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[part].i);
-    lua_replace(L, -2);
-  } else {
-    mwb_unpack(L, 0, entry, part);
-  }
-}
-
-static void push_part(const looking *w, const mw_entry *entry, int part) {
-  push_from(w->L, PAGES, w->look, entry, part);
-}
-
-/* Is a part of an entry the same as a part of another? */
-static int is_same_part(const looking *w, const mw_entry *a, int i,
-                        const mw_entry *b, int j) {
-  int same;
-  if (a->type[i] != b->type[j]) return 0;
-  if (a->type[i] == MW_TFLOAT && a->value[i].f != a->value[i].f)
-    return b->value[j].f != b->value[j].f;
-  if (a->type[i] != MW_TOTHER)
-    return a->type[i] == MW_TNIL || a->type[i] == MW_TABSENT ||
-           a->value[i].i == b->value[j].i;
-  push_part(w, a, i);
-  push_part(w, b, j);
-  same = lua_rawequal(w->L, -1, -2);
-  lua_pop(w->L, 2);
-  return same;
-}
-
-static int is_same_field(const looking *w, const mw_entry *a,
-                         const mw_entry *b) {
-  int64_t left = a->value[MW_KEY].i, right = b->value[MW_KEY].i;
-  if (a->obj != b->obj || aspect_of(a) != aspect_of(b)) return 0;
-  if (aspect_of(a) != MW_UPDATE) return 1;
-  if (a->type[MW_KEY] != b->type[MW_KEY]) return 0;
-  if (left == right && (a->type[MW_KEY] != MW_TOTHER ||
-                        a->seq / MWI_READER_PAGE == b->seq / MWI_READER_PAGE))
-    return 1;
-  return a->type[MW_KEY] == MW_TOTHER && left >> 32 == right >> 32 &&
-         is_same_part(w, a, MW_KEY, b, MW_KEY);
-}
-
-/* Keys that are not numbers have a mark in the high half. */
-static uint32_t hash_of(const mw_entry *entry) {
-  uint64_t n = entry->obj;
-  if (aspect_of(entry) == MW_UPDATE) {
-    uint64_t key = (uint64_t)entry->value[MW_KEY].i;
-    if (entry->type[MW_KEY] == MW_TOTHER) key >>= 32;
-    n ^= (key + 1) * UINT64_C(0x9E3779B97F4A7C15);
-  }
-  return (uint32_t)((n * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
-}
-
-/* Is the entry of the origin from which the program wants none? */
-static int is_unwanted(const looking *w, const mw_entry *entry) {
-  lua_State *L = w->L;
-  int top = lua_gettop(L), is = 0;
-  if (entry->context == 0) return 0;
-  lua_rawgeti(L, PAGES, mwb_page_in(w->look, entry));
-  if (lua_rawgeti(L, -1, (lua_Integer)entry->context) == LUA_TTABLE) {
-    lua_pushvalue(L, ORIGIN_KEY);
-    lua_rawget(L, -2);
-    is = lua_rawequal(L, -1, ORIGIN);
-  }
-  lua_settop(L, top);
-  return is;
-}
-
-/* Returns the record of an entry's field, a new one if there is none. */
-static record *record_of(looking *w, uint32_t i) {
-  const mw_entry *entries = w->look->entries;
-  mwi_search at;
-  uint32_t hash = hash_of(&entries[i]),
-           n = mwi_table_first(&w->table, hash, &at);
-  while (n != 0 &&
-         !is_same_field(w, &entries[i], &entries[w->records[n - 1].last]))
-    n = mwi_table_next(&w->table, &at);
-  if (n == 0) {
-    n = ++w->n;
-    mwi_table_put(w->s->engine, &w->table, hash, n);
-    w->records[n - 1].first = NONE;
-    w->marks[i] |= FIRST;
-  }
-  return &w->records[n - 1];
-}
-
-/* An entry that the program does not want is known to it: what the program
-** wants begins after. */
-static void squash(looking *w) {
-  uint32_t i;
-  for (i = 0; i < w->look->n; i++) {
-    record *r = record_of(w, i);
-    r->last = i;
-    if (w->f->filters && is_unwanted(w, &w->look->entries[i])) {
-      w->marks[i] |= OWN;
-      r->first = NONE;
-    } else if (r->first == NONE) {
-      r->first = i;
-    }
-  }
-}
-
-static const mw_entry *first_of(const looking *w, const record *r) {
-  return &w->look->entries[r->first];
-}
-
-static const mw_entry *last_of(const looking *w, const record *r) {
-  return &w->look->entries[r->last];
-}
-
-/* }====================================================== */
-
-/* {======================================================
 ** What the program knows, and what is news
 ** ======================================================= */
 
-#define KNOWN_PAGE (MWI_PAGE * sizeof(mw_handle))
+#define KNOWN_PAGE (MWI_PAGE * sizeof(standing))
 
-static mw_handle *known_at(const mwb_feed *f, mw_handle h) {
-  mw_handle *page = (mw_handle *)mwi_column_page(&f->known, mw_slot(h));
-  return (page == NULL) ? NULL : &page[mw_slot(h) % MWI_PAGE];
+/* Returns NULL where nothing was ever known. */
+static standing *standing_of(const mwb_feed *f, uint32_t slot) {
+  standing *page = (standing *)mwi_column_page(&f->known, slot);
+  return (page == NULL) ? NULL : &page[slot % MWI_PAGE];
 }
 
 static int knows(const mwb_feed *f, mw_handle h) {
-  const mw_handle *its = known_at(f, h);
-  return its != NULL && *its == h;
+  const standing *its = standing_of(f, mw_slot(h));
+  return its != NULL && its->known == (uint32_t)(h >> 32) + 1;
 }
 
 int mwb_is_known(const mwb_state *s, mw_handle h) {
@@ -323,78 +202,76 @@ int mwb_is_known(const mwb_state *s, mw_handle h) {
   return f != NULL;
 }
 
-/* Makes room for what is known of an object. */
-static mw_handle *need_known(const looking *w, mw_handle h) {
-  if (mwi_column_need(w->s->engine, &w->f->known, mw_slot(h), KNOWN_PAGE) ==
-      NULL)
-    mwb_check(w->L, MW_NOMEM);
-  return known_at(w->f, h);
+/* The program knows the object no more. */
+static void forget(const mwb_feed *f, mw_handle h) {
+  standing_of(f, mw_slot(h))->known = 0;
+  mwi_tree_release(f->s->engine, h);
+  f->s->pending = 1;
 }
 
 /* Returns the next known object after a slot, and sets that to the object's;
 ** MW_NONE at the end. */
 static mw_handle next_known(const mwb_feed *f, uint32_t *slot) {
   while (++*slot < f->known.n * MWI_PAGE) {
-    const mw_handle *its = known_at(f, *slot);
-    if (its != NULL && *its != MW_NONE) return *its;
+    const standing *its = standing_of(f, *slot);
+    if (its != NULL && its->known != 0)
+      return (mw_handle)(its->known - 1) << 32 | *slot;
   }
   return MW_NONE;
 }
 
-/* The program knows nothing any more. */
 static void forget_all(mwb_feed *f) {
   mw_handle h;
   uint32_t slot = 0;
-  while ((h = next_known(f, &slot)) != MW_NONE)
-    mwi_tree_release(f->s->engine, h);
+  while ((h = next_known(f, &slot)) != MW_NONE) forget(f, h);
   mwi_column_drop(f->s->engine, &f->known, KNOWN_PAGE);
   memset(&f->known, 0, sizeof(f->known));
-  f->s->pending = 1;
 }
 
 static news *news_at(const mwb_feed *f, uint32_t i) {
   return (news *)mwi_pool_at(&f->news, i, sizeof(news));
 }
 
-static uint32_t hash_object(mw_handle h) {
-  return mwi_pair_hash((uint32_t)(h >> 32), mw_slot(h));
-}
-
-/* Returns the news of an object, or 0. */
-static uint32_t find_news(const mwb_feed *f, mw_handle h) {
-  mwi_search at;
-  uint32_t i = mwi_table_first(&f->table, hash_object(h), &at);
-  while (i != 0 && news_at(f, i)->obj != h) i = mwi_table_next(&f->table, &at);
-  return i;
+/* Returns the news of an object, or NULL. */
+static news *find_news(const mwb_feed *f, mw_handle h) {
+  const standing *its = standing_of(f, mw_slot(h));
+  news *found;
+  if (its == NULL || its->news == 0) return NULL;
+  found = news_at(f, its->news);
+  return (found->obj == h) ? found : NULL;
 }
 
 /* The same; makes them if there are none. */
 static news *need_news(const looking *w, mw_handle h) {
   mwb_feed *f = w->f;
-  mw_engine *e = w->s->engine;
-  uint32_t i = find_news(f, h);
-  if (i != 0) return news_at(f, i);
-  need_known(w, h);
-  if (!mwi_table_reserve(e, &f->table, 1) ||
-      (i = mwi_pool_take(e, &f->news, sizeof(news))) == 0)
+  news *its = find_news(f, h);
+  uint32_t i;
+  if (its != NULL) return its;
+  if (mwi_column_need(w->s->engine, &f->known, mw_slot(h), KNOWN_PAGE) ==
+          NULL ||
+      (i = mwi_pool_take(w->s->engine, &f->news, sizeof(news))) == 0)
     mwb_check(w->L, MW_NOMEM);
-  memset(news_at(f, i), 0, sizeof(news));
-  news_at(f, i)->obj = h;
-  mwi_table_put(e, &f->table, hash_object(h), i);
-  return news_at(f, i);
+  standing_of(f, mw_slot(h))->news = i;
+  its = news_at(f, i);
+  memset(its, 0, sizeof(*its));
+  its->obj = h;
+  return its;
 }
 
 static void free_news(mwb_feed *f) {
   mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
   memset(&f->news, 0, sizeof(f->news));
-  mwi_table_drop(f->s->engine, &f->table);
 }
 
 /* Ends the news; keeps memory for a few. */
 static void drop_news(mwb_feed *f) {
+  uint32_t i;
+  for (i = 1; i <= f->news.n; i++) {
+    standing *its = standing_of(f, mw_slot(news_at(f, i)->obj));
+    if (its != NULL) its->news = 0;
+  }
   if (f->news.n > MWI_PAGE) free_news(f);
   f->news.n = f->news.free = 0;
-  mwi_table_empty(&f->table);
 }
 
 size_t mwb_feeds_bytes(const mwb_state *s) {
@@ -402,8 +279,7 @@ size_t mwb_feeds_bytes(const mwb_state *s) {
   const mwb_feed *f;
   for (f = s->readers->feeds; f != NULL; f = f->next)
     bytes += mwi_column_bytes(&f->known, KNOWN_PAGE) +
-             mwi_column_bytes(&f->news.items, MWI_PAGE * sizeof(news)) +
-             mwi_table_bytes(&f->table);
+             mwi_column_bytes(&f->news.items, MWI_PAGE * sizeof(news));
   return bytes;
 }
 
@@ -424,111 +300,102 @@ static void push_fields(const looking *w) {
   lua_pushnil(L);
 }
 
-/* Returns the record of the field whose key and value are on the top, of the
-** object at `object`; NULL for none. */
-static const record *written(const looking *w, int object) {
+/* Does a walk enter the value on the top, which the table at `parent` has under
+** the key below the top?  `number` is the walk's. */
+typedef int (*step)(looking *w, int parent, uint32_t number);
+
+/* Walks through the fields of the tables in the list on the top, to which it
+** adds what it enters. */
+static void walk(looking *w, step enter, uint32_t number) {
   lua_State *L = w->L;
-  mw_value key = mwb_key(L, w->s, -2);
-  const record *found = NULL;
-  mwi_search at;
-  mw_entry field;
-  uint32_t n;
-  memset(&field, 0, sizeof(field));
-  field.obj = mwb_handle_of(L, w->s, object);
-  field.kind = MW_UPDATE;
-  field.type[MW_KEY] = (uint8_t)key.type;
-  field.value[MW_KEY] = key.u;
-  if (key.type > MW_TFLOAT) field.type[MW_KEY] = MW_TOTHER;
-  mwb_mark_key(L, w->s, lua_gettop(L) - 1, &field);
-  n = mwi_table_first(&w->table, hash_of(&field), &at);
-  for (; n != 0 && found == NULL; n = mwi_table_next(&w->table, &at)) {
-    const mw_entry *entry = last_of(w, &w->records[n - 1]);
-    if (entry->obj != field.obj || aspect_of(entry) != MW_UPDATE) continue;
-    push_part(w, entry, MW_KEY);
-    if (lua_rawequal(L, -1, -3)) found = &w->records[n - 1];
-    lua_pop(L, 1);
-  }
-  return found;
+  int list = lua_gettop(L), table = list + 1;
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
+  for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL; i++, lua_settop(L, list))
+    for (push_fields(w); mwb_next_field(L, table + 1); lua_pop(L, 1)) {
+      if (!enter(w, table, number)) continue;
+      lua_pushvalue(L, -1);
+      lua_rawseti(L, list, ++n);
+    }
+  lua_settop(L, list);
 }
 
-/* The userdata on the top is in a field of the object at `parent`. */
-static void note_leaf(const looking *w, int parent) {
+/* Pushes a list of the value on the top, and walks from there. */
+static void walk_from(looking *w, step enter, uint32_t number) {
+  lua_createtable(w->L, 1, 0);
+  lua_pushvalue(w->L, -2);
+  lua_rawseti(w->L, -2, 1);
+  walk(w, enter, number);
+}
+
+/* Returns the field on the top of the object at `parent`, if an entry has
+** written it, or NULL. */
+static const mwb_folded *written(const looking *w, int parent) {
+  return mwb_fold_field(w->L, w->s, &w->fold, mwb_handle_of(w->L, w->s, parent),
+                        lua_gettop(w->L) - 1);
+}
+
+/* If a userdata is on the top, notes that the object `h` has held it. */
+static void note_leaf(const looking *w, mw_handle h) {
   lua_State *L = w->L;
-  int top = lua_gettop(L);
-  mw_handle h = mwb_identify(L, w->s, "feed", top, 1);
+  if (w->f->root == MW_NONE || lua_type(L, -1) != LUA_TUSERDATA) return;
   lua_getiuservalue(L, FEED, LEAVES);
-  lua_pushvalue(L, top);
-  lua_pushinteger(L, (lua_Integer)mwb_handle_of(L, w->s, parent));
+  lua_pushvalue(L, -2);
+  lua_pushinteger(L, (lua_Integer)h);
   lua_rawset(L, -3);
-  lua_settop(L, top);
-  if (!knows(w->f, h)) need_news(w, h)->comes = 1;
-}
-
-/* Does the value on the top, which the object at `parent` has under the key
-** below the top, belong to what is below the root?  What the tree has below the
-** parent does. */
-static int is_below(const looking *w, int parent) {
-  lua_State *L = w->L;
-  int type = lua_type(L, -1);
-  mw_handle h;
-  if (type == LUA_TUSERDATA) note_leaf(w, parent);
-  if (type != LUA_TTABLE) return type == LUA_TUSERDATA;
-  h = mwb_handle_of(L, w->s, -1);
-  return (h != MW_NONE && mwi_tree_holds(w->s->engine, w->f->reach,
-                                         mwb_handle_of(L, w->s, parent), h)) ||
-         mwb_enters(L, w->s, w->f->reach, parent);
-}
-
-/* The places of a walk, from the top on. */
-enum { SET = 1, LIST, OBJECT };
-
-/* Adds the value on the top to the set and the list of a walk. */
-static void visit(lua_State *L, int top) {
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, top + SET) == LUA_TNIL) {
-    lua_pushvalue(L, -2);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, top + SET);
-    lua_pushvalue(L, -2);
-    lua_rawseti(L, top + LIST, (lua_Integer)lua_rawlen(L, top + LIST) + 1);
-  }
   lua_pop(L, 1);
 }
 
-/* Walks through all that is below the root as delivered; with `before`, only by
-** fields that no record has written.  Pushes a set and a list of the objects.
-*/
-static void walk_below(const looking *w, int before) {
+/* Adds the object on the top to the set of what is below the root.  It has a
+** shadow from now on. */
+static void include(const looking *w, int set) {
   lua_State *L = w->L;
-  int top = lua_gettop(L);
-  lua_Integer i;
-  lua_newtable(L); /* SET */
-  lua_newtable(L); /* LIST */
-  if (mwb_alive(L, w->s, w->f->root)) visit(L, top);
-  lua_settop(L, top + LIST);
-  for (i = 1; lua_rawgeti(L, top + LIST, i) != LUA_TNIL;
-       i++, lua_settop(L, top + LIST)) {
-    if (!lua_istable(L, top + OBJECT)) continue;
-    for (push_fields(w); mwb_next_field(L, top + OBJECT + 1); lua_pop(L, 1))
-      if ((!before || written(w, top + OBJECT) == NULL) &&
-          is_below(w, top + OBJECT))
-        visit(L, top);
-  }
-  lua_settop(L, top + LIST);
-}
-
-/* The object at `object` has a shadow from now on.  Returns its handle. */
-static mw_handle cover(const looking *w, int object) {
-  lua_State *L = w->L;
-  int top = lua_gettop(L);
+  int object = lua_gettop(L);
   mw_handle h = mwb_identify(L, w->s, "feed", object, 1);
-  if (lua_istable(L, object) && !mwb_push_shadow(L, object)) {
+  lua_pushvalue(L, object);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, set);
+  if (!mwb_push_shadow(L, object)) {
     if (mwi_object_need(w->s->engine, h) == NULL) mwb_check(L, MW_NOMEM);
     mwb_push_class(L, object);
     mwb_enshadow(L, w->s, h, object, -1);
   }
-  lua_settop(L, top);
-  return h;
+  lua_settop(L, object);
+  if (!knows(w->f, h)) need_news(w, h)->comes = 1;
+}
+
+/* A step of `walk_below`.  What the tree has below the parent is below. */
+static int enter_below(looking *w, int parent, uint32_t before) {
+  lua_State *L = w->L;
+  int set = parent - 2, is_in;
+  mw_handle at = mwb_handle_of(L, w->s, parent), h;
+  if (before && written(w, parent) != NULL) return 0;
+  note_leaf(w, at);
+  if (!lua_istable(L, -1)) return 0;
+  lua_pushvalue(L, -1);
+  is_in = lua_rawget(L, set) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (is_in) return 0;
+  h = mwb_handle_of(L, w->s, -1);
+  if (!(h != MW_NONE && mwi_tree_holds(w->s->engine, w->f->reach, at, h)) &&
+      !mwb_enters(L, w->s, w->f->reach, parent))
+    return 0;
+  include(w, set);
+  return 1;
+}
+
+/* Walks through all that is below the root as delivered; with `before`, only by
+** fields that no entry has written.  What the program does not know are news.
+** Pushes the set of the tables. */
+static void walk_below(looking *w, int before) {
+  lua_State *L = w->L;
+  int set = lua_gettop(L) + 1;
+  lua_newtable(L);
+  lua_createtable(L, 1, 0); /* the list */
+  mwb_alive(L, w->s, w->f->root);
+  include(w, set);
+  lua_rawseti(L, set + 1, 1);
+  walk(w, enter_below, (uint32_t)before);
+  lua_settop(L, set);
 }
 
 /* }====================================================== */
@@ -555,23 +422,17 @@ static int is_apart(const mwb_state *s, const mwb_feed *f) {
 }
 
 /* Compares what the program knows with all that is below the root as delivered;
-** with `before`, by fields that no record has written. */
-static void compare_all(const looking *w, int before) {
+** with `before`, by fields that no entry has written. */
+static void compare_all(looking *w, int before) {
   lua_State *L = w->L;
-  const mwb_feed *f = w->f;
   int top = lua_gettop(L);
-  lua_Integer n;
   uint32_t slot = 0;
   mw_handle h;
   walk_below(w, before);
-  for (n = 1; lua_rawgeti(L, top + LIST, n) != LUA_TNIL;
-       n++, lua_settop(L, top + LIST)) {
-    h = cover(w, top + OBJECT);
-    if (!knows(f, h)) need_news(w, h)->comes = 1;
-  }
-  lua_settop(L, top + LIST);
-  for (; (h = next_known(f, &slot)) != MW_NONE; lua_settop(L, top + LIST))
-    if (!mwb_alive(L, w->s, h) || lua_rawget(L, top + SET) == LUA_TNIL)
+  for (; (h = next_known(w->f, &slot)) != MW_NONE; lua_settop(L, top + 1))
+    if (!mwb_alive(L, w->s, h))
+      forget(w->f, h);
+    else if (lua_rawget(L, top + 1) == LUA_TNIL)
       need_news(w, h)->goes = 1;
   lua_settop(L, top);
 }
@@ -582,18 +443,16 @@ static void know(const looking *w) {
   uint32_t i;
   for (i = 1; i <= f->news.n; i++) {
     const news *its = news_at(f, i);
-    if (its->comes) *known_at(f, its->obj) = its->obj;
-    if (!its->goes) continue;
-    *known_at(f, its->obj) = MW_NONE;
-    mwi_tree_release(w->s->engine, its->obj);
-    w->s->pending = 1;
+    if (its->comes)
+      standing_of(f, mw_slot(its->obj))->known = (uint32_t)(its->obj >> 32) + 1;
+    if (its->goes) forget(f, its->obj);
   }
   drop_news(f);
 }
 
-/* The program knows what is below the root by fields that no record has
-** written, and nothing else. */
-static void learn(const looking *w) {
+/* The program knows what is below the root by fields that no entry has written,
+** and nothing else. */
+static void learn(looking *w) {
   forget_all(w->f);
   compare_all(w, 1);
   know(w);
@@ -616,6 +475,10 @@ static void gather_news(looking *w) {
   for (i = 0; w->logged != MWI_MISSED && i < w->logged; i++) {
     news *its;
     mwi_reach_news(e, f->reach, &list); /* a function has perhaps written */
+    if (!mwi_identity_is_valid(&e->identity, list[i])) {
+      if (knows(f, list[i])) forget(f, list[i]);
+      continue;
+    }
     its = need_news(w, list[i]);
     if (lost) continue;
     its->comes = mwi_reach_has(e, f->reach, its->obj);
@@ -624,44 +487,42 @@ static void gather_news(looking *w) {
   }
 }
 
-/* The look has ended. */
-static void settle(const looking *w) {
-  mwb_feed *f = w->f;
-  mwi_reach_read(w->s->engine, f->reach, w->logged);
-  f->moved = w->moved;
-  know(w);
-}
-
-/* Does a table below the root hold a userdata that was seen there?  It mostly
-** is the one that has held it. */
-static int is_held(const looking *w, mw_handle h) {
+/* Does a table below the root hold the userdata on the top?  It mostly is the
+** one that has held it. */
+static int is_held(looking *w) {
   lua_State *L = w->L;
-  const mwb_feed *f = w->f;
   int top = lua_gettop(L), found = 0;
-  mw_handle holder;
-  uint32_t i;
-  mwb_alive(L, w->s, h);
+  const news *its;
+  mw_handle h;
   lua_getiuservalue(L, FEED, LEAVES);
-  lua_pushvalue(L, top + 1);
-  lua_rawget(L, -2);
-  holder = (mw_handle)lua_tointeger(L, -1);
-  i = find_news(f, holder);
-  if ((i == 0) ? knows(f, holder) : news_at(f, i)->comes) {
-    if (mwb_alive(L, w->s, holder)) {
-      int fields = lua_gettop(L) + 1;
-      for (push_fields(w); !found && mwb_next_field(L, fields); lua_pop(L, 1))
-        found = lua_rawequal(L, -1, top + 1);
+  lua_pushvalue(L, top);
+  if (lua_rawget(L, top + 1) != LUA_TNIL) {
+    h = (mw_handle)lua_tointeger(L, -1);
+    its = find_news(w->f, h);
+    if (((its == NULL) ? knows(w->f, h) : its->comes) && mwb_alive(L, w->s, h))
+      for (push_fields(w); !found && mwb_next_field(L, top + 4); lua_pop(L, 1))
+        found = lua_rawequal(L, -1, top);
+    lua_settop(L, top + 1);
+    if (!found) { /* is it elsewhere? */
+      lua_pushvalue(L, top);
+      lua_pushnil(L);
+      lua_rawset(L, top + 1);
+      walk_below(w, 0);
+      lua_pushvalue(L, top);
+      found = lua_rawget(L, top + 1) != LUA_TNIL;
     }
-  }
-  lua_settop(L, top + 1);
-  if (!found) {
-    walk_below(w, 0);
-    lua_pushvalue(L, top + 1);
-    found = lua_rawget(L, top + 1 + SET) != LUA_TNIL;
-    need_news(w, h)->goes = !found;
   }
   lua_settop(L, top);
   return found;
+}
+
+/* Is an object that was written, and did not come, below the root? */
+static int is_below(looking *w, mw_handle h) {
+  int yes = w->f->root == MW_NONE || knows(w->f, h);
+  if (yes || !mwb_alive(w->L, w->s, h)) return yes;
+  yes = lua_isuserdata(w->L, -1) && is_held(w);
+  lua_pop(w->L, 1);
+  return yes;
 }
 
 /* }====================================================== */
@@ -670,82 +531,92 @@ static int is_held(const looking *w, mw_handle h) {
 ** What the program has put in itself
 ** ======================================================= */
 
-/* Does the program know of the news since an entry of its own? */
-static int is_own(const mwb_feed *f, uint32_t i) {
-  return news_at(f, i)->own && news_at(f, i)->put != NONE;
-}
-
-/* What the program has put in, which was not there: the chain from `first` to
-** `last`, 0 for none.  If some of it was written `unseen` since, the program is
-** to be told of it all the same. */
-typedef struct putting {
-  uint32_t first, last;
-  int unseen;
-} putting;
-
-/* Adds the object on the top, in a field of the object at `parent`, which entry
-** `i` has put in, or what holds it. */
-static void add_own(const looking *w, uint32_t i, int parent, putting *its) {
-  const mwb_feed *f = w->f;
-  int is_leaf = lua_type(w->L, -1) == LUA_TUSERDATA;
-  mw_handle h;
-  uint32_t k;
-  if (is_leaf) note_leaf(w, parent);
-  h = mwb_handle_of(w->L, w->s, -1);
-  k = (h == MW_NONE) ? 0 : find_news(f, h);
-  if (k == 0 || news_at(f, k)->own || knows(f, h)) return;
-  news_at(f, k)->own = 1;
-  news_at(f, k)->put = i;
-  news_at(f, k)->chain = 0;
-  if (its->last != 0)
-    news_at(f, its->last)->chain = k;
-  else
-    its->first = k;
-  its->last = k;
-  its->unseen |= i == NONE || is_late(w->s, h, 2 * w->look->entries[i].seq) ||
-                 (!is_leaf && mwb_intercepting_at(w->L, w->s, -1) == MW_NONE);
-}
-
-/* The program knows the object in a part of entry `i`, and what was below the
-** object, since entry `put`; or not, if `put` is NONE. */
-static void put_in(const looking *w, uint32_t i, int part, uint32_t put) {
+/* Is the entry of the origin from which the program wants none? */
+static int is_unwanted(const looking *w, const mw_entry *entry) {
   lua_State *L = w->L;
-  putting its = {0, 0, 0};
-  uint32_t k;
-  if (w->look->entries[i].type[part] != MW_TOTHER) return;
-  mwb_alive(L, w->s, w->look->entries[i].obj);
-  push_part(w, &w->look->entries[i], part);
-  add_own(w, put, SCRATCH + 1, &its);
-  lua_settop(L, SCRATCH);
-  for (k = its.first; k != 0; k = news_at(w->f, k)->chain) {
-    if (mwb_alive(L, w->s, news_at(w->f, k)->obj) && lua_istable(L, -1))
-      for (push_fields(w); mwb_next_field(L, SCRATCH + 2); lua_pop(L, 1)) {
-        const record *r = lua_istable(L, -1) ? written(w, SCRATCH + 1) : NULL;
-        if (r == NULL || r->last < put) add_own(w, put, SCRATCH + 1, &its);
-      }
-    lua_settop(L, SCRATCH);
+  int top = lua_gettop(L), is = 0;
+  if (!w->f->filters || entry->context == 0) return 0;
+  lua_rawgeti(L, PAGES, mwb_page_in(w->look, entry));
+  if (lua_rawgeti(L, -1, (lua_Integer)entry->context) == LUA_TTABLE) {
+    lua_pushvalue(L, ORIGIN_KEY);
+    lua_rawget(L, -2);
+    is = lua_rawequal(L, -1, ORIGIN);
   }
-  for (k = its.first; its.unseen && k != 0; k = news_at(w->f, k)->chain)
-    news_at(w->f, k)->put = NONE;
+  lua_settop(L, top);
+  return is;
+}
+
+/* Folds the entries.  One that the program does not want is known to it: what
+** the program wants begins after. */
+static void fold(looking *w) {
+  uint32_t i;
+  for (i = 1; i <= w->look->n; i++) {
+    mwb_folded *at = mwb_fold_find(w->L, w->s, &w->fold, i);
+    int is_own = is_unwanted(w, &w->look->entries[i - 1]);
+    if (w->marks != NULL)
+      w->marks[i] = (uint8_t)((is_own ? OWN : 0) | (at->last == 0 ? FIRST : 0));
+    at->last = i;
+    if (is_own)
+      at->first = 0;
+    else if (at->first == 0)
+      at->first = i;
+  }
+}
+
+/* Is the table on the top news that entry `put` has put in, or what holds it? */
+static int is_put(looking *w, uint32_t put) {
+  mw_handle h = mwb_handle_of(w->L, w->s, -1);
+  news *its = (h == MW_NONE) ? NULL : find_news(w->f, h);
+  if (its == NULL || its->put != 0 || knows(w->f, h)) return 0;
+  its->put = put;
+  w->unseen |= is_late(w->s, h, 2 * w->look->entries[put - 1].seq) ||
+               mwb_intercepting_at(w->L, w->s, -1) == MW_NONE;
+  return 1;
+}
+
+/* A step of `put_in`: by fields that were not written after. */
+static int enter_put(looking *w, int parent, uint32_t put) {
+  const mwb_folded *field;
+  if (!lua_istable(w->L, -1)) return 0;
+  field = written(w, parent);
+  return (field == NULL || field->last < put) && is_put(w, put);
+}
+
+/* The program knows the table in a part of entry `i`, and what was below the
+** table, since entry `put`.  If some of it was written unseen since, the
+** program is to be told of it all the same. */
+static void put_in(looking *w, uint32_t i, int part, uint32_t put) {
+  lua_State *L = w->L;
+  const mw_entry *entry = &w->look->entries[i - 1];
+  if (entry->type[part] != MW_TOTHER) return;
+  mwb_unpack_in(L, &w->place, entry, part);
+  note_leaf(w, entry->obj);
+  w->unseen = 0;
+  if (lua_istable(L, -1) && is_put(w, put)) {
+    walk_from(w, enter_put, put);
+    for (i = 1; w->unseen && lua_rawgeti(L, SCRATCH + 2, i) != LUA_TNIL; i++) {
+      find_news(w->f, mwb_handle_of(L, w->s, -1))->put = 0;
+      lua_pop(L, 1);
+    }
+  }
+  lua_settop(L, SCRATCH);
 }
 
 /* Finds what the program knows by its own entries: what these put into what it
 ** knows, and what was below that; also if others have moved it since, which the
 ** first entry of a field says. */
-static void find_own(const looking *w) {
-  const mwb_feed *f = w->f;
+static void find_own(looking *w) {
   uint32_t i;
-  for (i = 0; i < w->look->n; i++) {
-    const mw_entry *entry = &w->look->entries[i];
-    uint32_t k;
-    if (w->marks[i] == 0 || aspect_of(entry) != MW_UPDATE) continue;
-    k = find_news(f, entry->obj);
-    if ((w->marks[i] & OWN) && knows(f, entry->obj))
+  for (i = 1; i <= w->look->n; i++) {
+    const mw_entry *entry = &w->look->entries[i - 1];
+    const news *its;
+    if (w->marks[i] == 0 || !mwi_is_of_field(entry->kind)) continue;
+    its = find_news(w->f, entry->obj);
+    if ((w->marks[i] & OWN) &&
+        (knows(w->f, entry->obj) || (its != NULL && its->put != 0)))
       put_in(w, i, MW_NOW, i);
-    else if ((w->marks[i] & OWN) && k != 0 && news_at(f, k)->own)
-      put_in(w, i, MW_NOW, is_own(f, k) ? i : NONE);
-    if ((w->marks[i] & FIRST) && k != 0 && news_at(f, k)->own)
-      put_in(w, i, MW_OLD, news_at(f, k)->put);
+    if ((w->marks[i] & FIRST) && its != NULL && its->put != 0)
+      put_in(w, i, MW_OLD, its->put);
   }
 }
 
@@ -755,136 +626,109 @@ static void find_own(const looking *w) {
 ** Telling
 ** ======================================================= */
 
-static void add_item(looking *w, uint32_t first, uint32_t last, int kind) {
-  item *its;
-  if (w->n_items == w->size_items) {
-    uint32_t size = 2 * w->size_items + 16;
-    item *more = (item *)lua_newuserdatauv(w->L, size * sizeof(item), 0);
-    if (w->n_items > 0) memcpy(more, w->items, w->n_items * sizeof(item));
-    lua_replace(w->L, ITEMS);
-    w->items = more;
-    w->size_items = size;
-  }
-  its = &w->items[w->n_items++];
-  its->first = first;
-  its->last = last;
-  its->kind = kind;
-}
-
-/* Adds an item of the object at `object`, and of the key and value on the top;
-** leaves these. */
+/* Tells of a field of the object at `object`, with the key and value on the
+** top, behind the last item. */
 static void add_told(looking *w, int object, int kind) {
   lua_State *L = w->L;
   int top = lua_gettop(L);
-  add_item(w, NONE, w->n_told + 1, kind);
   lua_pushvalue(L, object);
   lua_rawseti(L, TOLD, ++w->n_told);
   lua_pushvalue(L, top - 1);
   lua_rawseti(L, TOLD, ++w->n_told);
   lua_pushvalue(L, top);
   lua_rawseti(L, TOLD, ++w->n_told);
+  lua_pushinteger(L, kind);
+  lua_rawseti(L, TOLD, ++w->n_told);
 }
 
-/* Returns the news of the value on the top, which the object at `parent` holds,
-** if the program is to be told of it; else 0. */
-static uint32_t coming(const looking *w, int parent) {
-  int type = lua_type(w->L, -1);
-  uint32_t i;
-  if (w->f->root == MW_NONE || (type != LUA_TTABLE && type != LUA_TUSERDATA))
-    return 0;
-  if (type == LUA_TUSERDATA) note_leaf(w, parent);
-  i = find_news(w->f, mwb_handle_of(w->L, w->s, -1));
-  return (i != 0 && news_at(w->f, i)->comes && !is_own(w->f, i)) ? i : 0;
+static void add_item(const looking *w, uint32_t first, uint32_t last,
+                     int kind) {
+  item *its = &w->changes->items[w->changes->n++];
+  its->first = first;
+  its->last = last;
+  its->kind = kind;
+  its->told = w->n_told;
+}
+
+/* Returns the news of the value on the top, which the object `h` holds, if the
+** program is to be told of it; else NULL. */
+static news *coming(const looking *w, mw_handle h) {
+  news *its;
+  note_leaf(w, h);
+  if (w->f->root == MW_NONE || !lua_istable(w->L, -1)) return NULL;
+  its = find_news(w->f, mwb_handle_of(w->L, w->s, -1));
+  return (its != NULL && its->comes && its->put == 0) ? its : NULL;
 }
 
 /* Tells of each field of what comes, and of what is below and comes, too. */
-static void tell(looking *w, uint32_t i) {
-  lua_State *L = w->L;
-  int top = lua_gettop(L);
-  uint32_t last = i, child;
-  news_at(w->f, i)->told = 1;
-  news_at(w->f, i)->chain = 0;
-  for (; i != 0; i = news_at(w->f, i)->chain, lua_settop(L, top)) {
-    if (!mwb_alive(L, w->s, news_at(w->f, i)->obj) || !lua_istable(L, -1))
-      continue;
-    for (push_fields(w); mwb_next_field(L, top + 2); lua_pop(L, 1)) {
-      child = coming(w, top + 1);
-      if (child != 0 && news_at(w->f, child)->told) child = 0;
-      add_told(w, top + 1, child == 0 ? (int)MW_INSERT : (int)ATTACH);
-      if (child == 0) continue;
-      news_at(w->f, child)->told = 1;
-      news_at(w->f, child)->chain = 0;
-      news_at(w->f, last)->chain = child;
-      last = child;
-    }
-  }
+static int enter_told(looking *w, int parent, uint32_t unused) {
+  news *its = coming(w, mwb_handle_of(w->L, w->s, parent));
+  int attaches = its != NULL && !its->told;
+  (void)unused;
+  add_told(w, parent, attaches ? (int)ATTACH : (int)MW_INSERT);
+  if (attaches) its->told = 1;
+  return attaches;
 }
 
-/* Returns the kind of a record's change, or -1 if nothing has changed.  What a
+/* Returns the kind of a field's change, or -1 if nothing has changed.  What a
 ** finaliser has written in the last look is in what the look has read, and is
 ** an entry of this one: so what seems not to have changed may have. */
-static int kind_of(const looking *w, const record *r) {
-  const mw_entry *first = first_of(w, r), *last = last_of(w, r);
-  if (aspect_of(last) == MW_CALL) return MW_CALL;
-  if (is_same_part(w, first, MW_OLD, last, MW_NOW)) {
-    if (!w->f->ahead || aspect_of(last) == MW_METATABLE) return -1;
+static int kind_of(const looking *w, const mw_entry *first,
+                   const mw_entry *last) {
+  if (last->kind == MW_CALL) return MW_CALL;
+  if (mwb_is_same_part(w->L, &w->place, first, MW_OLD, last, MW_NOW)) {
+    if (!w->f->ahead || last->kind == MW_METATABLE) return -1;
     return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
   }
-  if (aspect_of(last) == MW_METATABLE) return MW_METATABLE;
+  if (last->kind == MW_METATABLE) return MW_METATABLE;
   if (first->type[MW_OLD] == MW_TABSENT) return MW_INSERT;
   return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
 }
 
-/* Tells of a record.  For a table of which the program is told anew, the
-** program needs to know all fields that hold the table. */
-static void tell_record(looking *w, const record *r) {
-  const mw_entry *last = last_of(w, r);
-  uint32_t first = r->first, i = 0;
-  int kind = (first == NONE) ? -1 : kind_of(w, r), attaches;
-  if (last->type[MW_NOW] == MW_TOTHER && aspect_of(last) == MW_UPDATE &&
-      mwb_alive(w->L, w->s, last->obj)) {
-    push_part(w, last, MW_NOW);
-    i = coming(w, SCRATCH + 1);
+/* Tells of a field.  For a table of which the program is told anew, the program
+** needs to know all fields that hold the table. */
+static void tell_field(looking *w, const mwb_folded *at) {
+  const mw_entry *entries = w->look->entries, *last = &entries[at->last - 1];
+  int kind = (at->first == 0) ? -1 : kind_of(w, &entries[at->first - 1], last);
+  news *its = NULL;
+  if (last->type[MW_NOW] == MW_TOTHER && mwi_is_of_field(last->kind)) {
+    mwb_unpack_in(w->L, &w->place, last, MW_NOW);
+    its = coming(w, last->obj);
+  }
+  if (its != NULL && kind < 0) kind = MW_UPDATE;
+  if (its != NULL && !its->told) kind = ATTACH;
+  if (kind >= 0)
+    add_item(w, (at->first == 0) ? at->last : at->first, at->last, kind);
+  if (kind == ATTACH) {
+    its->told = 1;
+    walk_from(w, enter_told, 0);
+    w->changes->items[w->changes->n - 1].told = w->n_told;
   }
   lua_settop(w->L, SCRATCH);
-  attaches = i != 0 && !news_at(w->f, i)->told;
-  if (i != 0 && first == NONE) first = r->last;
-  if (i != 0 && kind < 0) kind = MW_UPDATE;
-  if (kind < 0) return;
-  add_item(w, first, r->last, attaches ? ATTACH : kind);
-  if (attaches) tell(w, i);
 }
 
-/* Is the record about what the program knows, and news to it? */
-static int is_news(const looking *w, const record *r) {
-  mw_handle h = last_of(w, r)->obj;
-  uint32_t i;
-  int is_leaf;
-  if (w->f->root == MW_NONE) return 1;
-  i = find_news(w->f, h);
-  if (i != 0 && news_at(w->f, i)->comes)
-    return is_own(w->f, i) && r->last > news_at(w->f, i)->put;
-  if (!knows(w->f, h) || (i != 0 && news_at(w->f, i)->goes)) return 0;
-  is_leaf = mwb_alive(w->L, w->s, h) && lua_isuserdata(w->L, -1);
-  lua_pop(w->L, 1);
-  return !is_leaf || is_held(w, h);
+/* Is the field of what the program knows, and news to it? */
+static int is_news(looking *w, const mwb_folded *at) {
+  mw_handle h = w->look->entries[at->last - 1].obj;
+  const news *its = find_news(w->f, h);
+  if (its != NULL && its->comes) return its->put != 0 && at->last > its->put;
+  return (its == NULL || !its->goes) && is_below(w, h);
 }
 
 static void tell_all(looking *w) {
   lua_State *L = w->L;
   uint32_t i;
-  if (w->f->filters && w->f->root != MW_NONE) find_own(w);
-  for (i = 0; i < w->n; i++)
-    if (is_news(w, &w->records[i])) tell_record(w, &w->records[i]);
-  for (i = 1; i <= w->f->news.n; i++) {
-    if (news_at(w->f, i)->goes && mwb_alive(L, w->s, news_at(w->f, i)->obj) &&
-        lua_istable(L, -1)) {
-      lua_pushnil(L);
-      lua_pushnil(L);
-      add_told(w, SCRATCH + 1, DETACH);
-    }
-    lua_settop(L, SCRATCH);
+  if (w->marks != NULL) find_own(w);
+  for (i = 0; i < w->fold.n; i++)
+    if (is_news(w, &w->fold.fields[i])) tell_field(w, &w->fold.fields[i]);
+  for (i = 1; i <= w->f->news.n; i++, lua_settop(L, SCRATCH)) {
+    if (!news_at(w->f, i)->goes || !mwb_alive(L, w->s, news_at(w->f, i)->obj))
+      continue;
+    lua_pushnil(L);
+    lua_pushnil(L);
+    add_told(w, SCRATCH + 1, DETACH);
   }
+  add_item(w, 0, 0, -1);
 }
 
 /* }====================================================== */
@@ -893,15 +737,8 @@ static void tell_all(looking *w) {
 ** Changes
 ** ======================================================= */
 
-/* What the program walks through: see `next_change`. */
-typedef struct walk {
-  const mwb_look *look;
-  const item *items;
-  uint32_t n, at;
-} walk;
-
 /* Upvalues of `next_change`, after state and objects. */
-enum { WALK = 3, WALK_PAGES, WALK_TOLD, WALK_ITEMS, WALK_LOOK };
+enum { WALK = 3, WALK_PAGES, WALK_TOLD, WALK_LOOK };
 
 /* With object, key, old and new pushed: pushes the kind, and with an attachment
 ** the mark of the new value, if it has one.  Returns the number of values. */
@@ -922,50 +759,58 @@ static int push_kind(lua_State *L, mwb_state *s, int kind) {
   return 5;
 }
 
-/* Pushes object, key, old, new and kind of what was told. */
-static int push_told(lua_State *L, mwb_state *s, const item *its) {
-  lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last);
-  lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last + 1);
-  lua_pushnil(L);
-  lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last + 2);
-  return push_kind(L, s, its->kind);
-}
-
 /* iterator() -> object, key, old, new, kind, mark */
 static int next_change(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  walk *its = (walk *)lua_touserdata(L, lua_upvalueindex(WALK));
-  const int pages = lua_upvalueindex(WALK_PAGES);
-  while (its->at < its->n && s->engine != NULL) {
-    const item *the = &its->items[its->at++];
+  changes *its = (changes *)lua_touserdata(L, lua_upvalueindex(WALK));
+  lua_settop(L, 0);
+  while (s->engine != NULL) {
+    const item *the = &its->items[its->at];
     const mw_entry *last;
-    lua_settop(L, 0);
-    if (the->first == NONE) return push_told(L, s, the);
-    last = &its->look->entries[the->last];
+    if (its->at > 0 && its->told < the[-1].told) {
+      int i, kind;
+      for (i = 1; i <= 4; i++)
+        lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), ++its->told);
+      kind = (int)lua_tointeger(L, 4);
+      lua_pushnil(L);
+      lua_replace(L, 4);
+      lua_rotate(L, 3, 1);
+      return push_kind(L, s, kind);
+    }
+    if (its->at == its->n) break;
+    its->at++;
+    if (the->kind < 0) continue;
+    last = &its->place.entries[the->last - 1];
     if (!mwi_identity_is_valid(&s->engine->identity, last->obj) ||
-        lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL)
+        lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL) {
+      lua_settop(L, 0);
       continue;
-    push_from(L, pages, its->look, last, MW_KEY);
-    push_from(L, pages, its->look, &its->look->entries[the->first], MW_OLD);
-    push_from(L, pages, its->look, last, MW_NOW);
+    }
+    mwb_unpack_in(L, &its->place, last, MW_KEY);
+    mwb_unpack_in(L, &its->place, &its->place.entries[the->first - 1], MW_OLD);
+    mwb_unpack_in(L, &its->place, last, MW_NOW);
     return push_kind(L, s, the->kind);
   }
   return 0;
 }
 
+/* Makes the items of a fold. */
+static void begin_items(looking *w) {
+  size_t size = offsetof(changes, items) + (w->fold.n + 1) * sizeof(item);
+  w->changes = (changes *)lua_newuserdatauv(w->L, size, 0);
+  memset(w->changes, 0, offsetof(changes, items));
+  w->changes->place = w->place;
+  w->changes->place.values = lua_upvalueindex(WALK_PAGES);
+  lua_replace(w->L, ITEMS);
+}
+
 /* Pushes an iterator of the items. */
 static void push_changes(const looking *w) {
-  static const int kept[] = {PAGES, TOLD, ITEMS, ENTRIES};
+  static const int kept[] = {ITEMS, PAGES, TOLD, ENTRIES};
   lua_State *L = w->L;
-  walk *its;
   int i;
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  its = (walk *)lua_newuserdatauv(L, sizeof(*its), 0);
-  its->look = w->look;
-  its->items = w->items;
-  its->n = w->n_items;
-  its->at = 0;
   for (i = 0; i < 4; i++) lua_pushvalue(L, kept[i]);
   lua_pushcclosure(L, next_change, WALK_LOOK);
 }
@@ -978,48 +823,49 @@ static void push_changes(const looking *w) {
 
 /* Leaves the entries that the program wants: those of what is below the root,
 ** before the look or after it. */
-static void filter(const looking *w) {
-  const mwb_feed *f = w->f;
-  mwb_look *look = w->look;
-  uint32_t i, k, n = 0;
-  for (i = 0; i < look->n; i++) {
-    const mw_entry *entry = &look->entries[i];
-    if (f->root != MW_NONE && !knows(f, entry->obj)) {
-      k = find_news(f, entry->obj);
-      if (k == 0 || !news_at(f, k)->comes) continue;
-    }
-    if (!f->filters || !is_unwanted(w, entry)) look->entries[n++] = *entry;
+static void filter(looking *w) {
+  mwb_look *its = w->look;
+  uint32_t i, n = 0;
+  for (i = 0; i < its->n; i++) {
+    const mw_entry *entry = &its->entries[i];
+    const news *found = find_news(w->f, entry->obj);
+    if (((found != NULL && found->comes) || is_below(w, entry->obj)) &&
+        !is_unwanted(w, entry))
+      its->entries[n++] = *entry;
   }
-  look->n = n;
+  its->n = n;
 }
 
-/* Makes what a look at the entries from `first` to `end` needs. */
-static void begin_look(looking *w, lua_State *L, uint64_t first, uint64_t end,
-                       int squashed) {
-  size_t n = (size_t)(end - first), room;
-  char *memory;
-  memset(w, 0, sizeof(*w));
+/* Begins a look at all entries that wait; folds them if `folds`. */
+static void begin_look(looking *w, lua_State *L, int folds) {
+  const mw_engine *e;
+  uint32_t n;
+  memset(w, 0, offsetof(looking, fold));
   w->L = L;
   w->f = (mwb_feed *)lua_touserdata(L, FEED);
   w->s = w->f->s;
+  e = w->s->engine;
+  w->n_told = 0;
+  w->marks = NULL;
   lua_settop(L, FEED);
   luaL_checkstack(L, 3 * LUA_MINSTACK, "look");
   drop_news(w->f);
-  w->look = mwb_push_look(L, w->s, first, end);
+  w->look = mwb_push_look(L, w->s, mw_reader_next(e, w->f->id),
+                          mw_delivery_last(e) + 1);
+  n = folds ? w->look->n : 0;
+  w->place.entries = w->look->entries;
+  w->place.values = PAGES;
+  w->place.page = w->look->first_page + 1;
   lua_getiuservalue(L, ENTRIES, 1);
-  if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */
-  room = mwi_table_room((uint32_t)n);
-  memory = (char *)lua_newuserdatauv(L, room + n * (sizeof(record) + 1), 0);
-  mwi_table_lend(&w->table, memory, (uint32_t)n);
-  w->records = (record *)(void *)(memory + room);
-  w->marks = (uint8_t *)(w->records + n);
-  memset(w->marks, 0, n);
-  w->items = (item *)lua_newuserdatauv(L, (n + 1) * sizeof(item), 0);
-  w->size_items = (uint32_t)n + 1;
+  mwb_fold_begin(L, &w->fold, &w->place, n);
+  if (w->f->filters && w->f->root != MW_NONE)
+    w->marks = (uint8_t *)lua_newuserdatauv(L, n + 1, 0);
+  lua_settop(L, ITEMS);
   lua_newtable(L); /* TOLD */
   lua_pushboolean(L, 0);
   lua_getiuservalue(L, FEED, NOT_FROM);
   lua_pushliteral(L, "origin");
+  if (folds) fold(w);
 }
 
 /* Has a look nothing to look at? */
@@ -1034,19 +880,20 @@ static int is_idle(const mwb_feed *f) {
 static int look(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
   mw_engine *e = f->s->engine;
-  int squashed = lua_toboolean(L, 2), is_new = !is_idle(f);
+  int squashed = lua_toboolean(L, 2), is_new;
   int has_root = f->root != MW_NONE && mwb_alive(L, f->s, f->root);
-  uint64_t first = mw_reader_next(e, f->id), end = mw_delivery_last(e) + 1;
+  uint64_t end = mw_delivery_last(e) + 1;
   looking w;
   if (f->root != MW_NONE && !has_root) {
     forget_all(f);
-    first = end;
+    mw_reader_seek(e, f->id, end);
   }
-  begin_look(&w, L, first, end, squashed);
-  if (is_new && (squashed || has_root)) squash(&w);
-  if (is_new && has_root) gather_news(&w);
-  if (squashed || has_root) tell_all(&w);
+  is_new = has_root && !is_idle(f);
+  begin_look(&w, L, squashed || has_root);
+  if (is_new) gather_news(&w);
   if (squashed) {
+    begin_items(&w);
+    tell_all(&w);
     push_changes(&w);
   } else {
     if (has_root || f->filters) filter(&w);
@@ -1054,29 +901,12 @@ static int look(lua_State *L) {
     mwb_push_entry_iterator(L, 0);
   }
   mw_reader_seek(e, f->id, end);
-  if (is_new && has_root) settle(&w);
-  mwb_push(L, f->s, MWB_LATER);
-  f->ahead = has_root && lua_rawlen(L, -1) > 0;
-  lua_pop(L, 1);
+  f->ahead = has_root && (f->s->needs & MWB_WAITS) != 0;
+  if (!is_new) return 1;
+  mwi_reach_read(e, f->reach, w.logged);
+  f->moved = w.moved;
+  know(&w);
   return 1;
-}
-
-/* Calls a function with the feed at 1 and a value, and returns its result.  The
-** policy's functions may be called, which may not look in their turn.  The root
-** cannot die meanwhile. */
-static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
-                      int value) {
-  int status;
-  if (f->busy) return luaL_error(L, "the feed is being read");
-  mwb_alive(L, f->s, f->root);
-  mwb_push_function(L, f->s, function);
-  lua_pushvalue(L, FEED);
-  lua_pushboolean(L, value);
-  mwb_begin_scan(f->s);
-  f->busy = 1;
-  status = lua_pcall(L, 2, 1, 0);
-  f->busy = 0;
-  return (status == LUA_OK) ? 1 : lua_error(L);
 }
 
 /* }====================================================== */
@@ -1094,13 +924,26 @@ static mwb_feed *check_feed(lua_State *L, const char *name) {
   return f;
 }
 
+/* Below a root, the policy's functions may be called, which may not look in
+** their turn.  The root cannot die meanwhile. */
 static int take_look(lua_State *L, const char *name, int squashed) {
   mwb_feed *f = check_feed(L, name);
+  int status;
   mwb_enter(L);
-  if (f->root != MW_NONE && !is_idle(f))
-    return call_alone(L, f, look, squashed);
+  if (f->root == MW_NONE || is_idle(f)) {
+    lua_pushboolean(L, squashed);
+    return look(L);
+  }
+  if (f->busy) return luaL_error(L, "the feed is being read");
+  mwb_alive(L, f->s, f->root);
+  mwb_push_function(L, f->s, look);
+  lua_pushvalue(L, FEED);
   lua_pushboolean(L, squashed);
-  return look(L);
+  mwb_begin_scan(f->s);
+  f->busy = 1;
+  status = lua_pcall(L, 2, 1, 0);
+  f->busy = 0;
+  return (status == LUA_OK) ? 1 : lua_error(L);
 }
 
 /* feed:read() -> iterator of entries */
@@ -1173,21 +1016,10 @@ static int feed_close(lua_State *L) {
   return close_feed(L);
 }
 
-/* include(root, nil, descend, feed): tracks what is below the root */
-static int include(lua_State *L) {
-  mwb_feed *f = (mwb_feed *)lua_touserdata(L, 4);
-  f->root = mwb_identify(L, f->s, "feed", 1, 1);
-  f->next = f->s->readers->feeds;
-  f->s->readers->feeds = f;
-  lua_settop(L, 3);
-  mwb_begin_reach(L, f->s, 3, &f->reach);
-  return 0;
-}
-
-/* open_root(feed, root, since or nil, descend or nil) -> whether there was such
+/* open_root(root, feed, since or nil, descend or nil) -> whether there was such
 ** a feed since the number; what the program knows is as of that number */
 static int open_root(lua_State *L) {
-  mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
+  mwb_feed *f = (mwb_feed *)lua_touserdata(L, 2);
   mw_engine *e = f->s->engine;
   const mwb_feed *other;
   uint64_t first = mw_reader_next(e, f->id);
@@ -1195,12 +1027,11 @@ static int open_root(lua_State *L) {
   int late = !lua_isnil(L, 3), ok = 1;
   mw_handle h;
   looking w;
-  mwb_push_function(L, f->s, include);
-  lua_pushvalue(L, 2);
-  lua_pushnil(L);
-  lua_pushvalue(L, 4);
-  lua_pushvalue(L, FEED);
-  lua_call(L, 4, 0);
+  f->root = mwb_identify(L, f->s, "feed", 1, 1);
+  f->next = f->s->readers->feeds;
+  f->s->readers->feeds = f;
+  mwb_begin_reach(L, f->s, 4, &f->reach);
+  lua_copy(L, 2, FEED);
   other = other_feed(f);
   f->since = (other != NULL) ? other->since : mw_delivery_last(e);
   if (late && (other == NULL || other->since >= first)) {
@@ -1208,8 +1039,7 @@ static int open_root(lua_State *L) {
     return 1;
   }
   mwb_begin_scan(f->s);
-  begin_look(&w, L, first, mw_delivery_last(e) + 1, 1);
-  squash(&w);
+  begin_look(&w, L, 1);
   learn(&w);
   mwi_reach_read(e, f->reach, MWI_MISSED);
   f->moved = late || is_apart(f->s, f);
@@ -1219,48 +1049,47 @@ static int open_root(lua_State *L) {
   return 1;
 }
 
-/* open_feed(capacity, origin, root, since, descend) -> feed; or nil if not all
-** entries since are kept, and whether they are, but the root had no feed */
+/* open_feed(root or nil, nil, since or nil, descend or nil, origin, capacity)
+** -> feed; or nil if not all entries since are kept, and whether they are, but
+** the root had no feed */
 static int open_feed(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  lua_Integer capacity = lua_tointeger(L, 1), since = lua_tointeger(L, 4);
-  int status = LUA_OK, is_open = 1, i;
+  lua_Integer since = lua_tointeger(L, 3), capacity = lua_tointeger(L, 6);
+  int status = LUA_OK, is_kept, is_open, i;
   mwb_feed *f;
-  lua_settop(L, 5);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
   mwb_open_delivery(L, s);
   f = (mwb_feed *)lua_newuserdatauv(L, sizeof(*f), LEAVES);
   memset(f, 0, sizeof(*f));
   f->s = s;
-  f->filters = !lua_isnil(L, 2);
+  f->filters = !lua_isnil(L, 5);
   mwb_push(L, s, MWB_FEED);
   lua_setmetatable(L, -2);
-  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 5);
   lua_setiuservalue(L, -2, NOT_FROM);
   mwb_push_weak(L, "k");
   lua_setiuservalue(L, -2, LEAVES);
-  lua_replace(L, FEED);
+  lua_replace(L, 2);
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);
   mwb_need(s, MWB_APPENDS, 1);
-  if (!lua_isnil(L, 4) &&
-      mw_reader_seek(s->engine, f->id, (uint64_t)since + 1) != MW_OK) {
-    close_feed(L);
-    return 0;
-  }
-  if (!lua_isnil(L, 3)) {
+  is_kept = lua_isnil(L, 3) ||
+            mw_reader_seek(s->engine, f->id, (uint64_t)since + 1) == MW_OK;
+  is_open = is_kept;
+  if (is_open && !lua_isnil(L, 1)) {
     mwb_push_function(L, s, open_root);
-    lua_pushvalue(L, FEED);
-    for (i = 3; i <= 5; i++) lua_pushvalue(L, i);
+    for (i = 1; i <= 4; i++) lua_pushvalue(L, i);
     status = lua_pcall(L, 4, 1, 0);
     is_open = status == LUA_OK && lua_toboolean(L, -1);
   }
+  lua_copy(L, 2, FEED);
   if (!is_open) close_feed(L);
   if (status != LUA_OK) return lua_error(L);
+  lua_settop(L, FEED);
+  if (is_open) return 1;
   lua_pushnil(L);
-  lua_pushboolean(L, 1);
-  if (is_open) lua_pushvalue(L, FEED);
-  return is_open ? 1 : 2;
+  lua_pushboolean(L, is_kept);
+  return 2;
 }
 
 void mwb_open_feeds(lua_State *L) {
