@@ -7,6 +7,8 @@ local policy = require "moonwatch.policy"
 
 require "moonwatch.recorder.entry" -- what feeds read
 
+local private = core.private
+
 local feed = {}
 
 local CAPACITY = 65536
@@ -23,16 +25,21 @@ function feed.feed(opts)
   opts = check.options(opts, OPTIONS, 1, "feed", "option")
   local capacity, root = opts.capacity or CAPACITY, opts.root
   check.that(capacity > 0, 1, "feed", "option 'capacity' is not positive")
-  check.that(root == nil or not core.private.is_ours(root), 1, "feed",
+  check.that(root == nil or not private.is_ours(root), 1, "feed",
     "option 'root' is an object of the library")
   check.that(root ~= nil or not opts.descend, 1, "feed",
     "option 'descend' is for a feed with a root")
   policy.current()
-  local its, kept = core.private.open_feed(root, nil, opts.since,
-    opts.descend, opts.not_from, capacity)
-  if its then return its end
-  return nil, (kept and "no feed of this root has been open since %d" or
-    "not all entries since %d are kept"):format(opts.since)
+  local its = private.open_feed(capacity, opts.not_from, opts.since)
+  if not its then
+    return nil, ("not all entries since %d are kept"):format(opts.since)
+  end
+  if not root then return its end
+  local ok, had = pcall(private.open_root, root, its, opts.since, opts.descend)
+  if ok and had then return its end
+  its:close()
+  if not ok then error(had, 0) end
+  return nil, ("no feed of this root has been open since %d"):format(opts.since)
 end
 
 return feed

@@ -258,20 +258,13 @@ static news *need_news(const looking *w, mw_handle h) {
   return its;
 }
 
-static void free_news(mwb_feed *f) {
-  mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
-  memset(&f->news, 0, sizeof(f->news));
-}
-
-/* Ends the news; keeps memory for a few. */
 static void drop_news(mwb_feed *f) {
-  uint32_t i;
-  for (i = 1; i <= f->news.n; i++) {
-    standing *its = standing_of(f, mw_slot(news_at(f, i)->obj));
+  for (; f->news.n > 0; f->news.n--) {
+    standing *its = standing_of(f, mw_slot(news_at(f, f->news.n)->obj));
     if (its != NULL) its->news = 0;
   }
-  if (f->news.n > MWI_PAGE) free_news(f);
-  f->news.n = f->news.free = 0;
+  mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
+  memset(&f->news, 0, sizeof(f->news));
 }
 
 size_t mwb_feeds_bytes(const mwb_state *s) {
@@ -548,7 +541,7 @@ static int is_unwanted(const looking *w, const mw_entry *entry) {
 
 /* Folds the entries.  One that the program does not want is known to it: what
 ** the program wants begins after. */
-static void fold(looking *w) {
+static void fold_all(looking *w) {
   uint32_t i;
   for (i = 1; i <= w->look->n; i++) {
     mwb_folded *at = mwb_fold_find(w->L, w->s, &w->fold, i);
@@ -710,7 +703,9 @@ static void tell_field(looking *w, const mwb_folded *at) {
 /* Is the field of what the program knows, and news to it? */
 static int is_news(looking *w, const mwb_folded *at) {
   mw_handle h = w->look->entries[at->last - 1].obj;
-  const news *its = find_news(w->f, h);
+  const news *its;
+  if (w->f->root == MW_NONE) return 1;
+  its = find_news(w->f, h);
   if (its != NULL && its->comes) return its->put != 0 && at->last > its->put;
   return (its == NULL || !its->goes) && is_below(w, h);
 }
@@ -865,7 +860,7 @@ static void begin_look(looking *w, lua_State *L, int folds) {
   lua_pushboolean(L, 0);
   lua_getiuservalue(L, FEED, NOT_FROM);
   lua_pushliteral(L, "origin");
-  if (folds) fold(w);
+  if (folds) fold_all(w);
 }
 
 /* Has a look nothing to look at? */
@@ -875,39 +870,35 @@ static int is_idle(const mwb_feed *f) {
          (f->root == MW_NONE || f->lost == mw_reader_lost(e, f->id));
 }
 
-/* look(feed, squashed) -> iterator.  If that fails, the next look is at the
-** same entries.  Nothing is below a root that has died. */
-static int look(lua_State *L) {
+/* Pushes an iterator of what is new; `compares` what is below the root, too. */
+static int look_at(lua_State *L, int squashed, int compares) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
   mw_engine *e = f->s->engine;
-  int squashed = lua_toboolean(L, 2), is_new;
-  int has_root = f->root != MW_NONE && mwb_alive(L, f->s, f->root);
   uint64_t end = mw_delivery_last(e) + 1;
   looking w;
-  if (f->root != MW_NONE && !has_root) {
-    forget_all(f);
-    mw_reader_seek(e, f->id, end);
-  }
-  is_new = has_root && !is_idle(f);
-  begin_look(&w, L, squashed || has_root);
-  if (is_new) gather_news(&w);
+  begin_look(&w, L, squashed || compares);
+  if (compares) gather_news(&w);
   if (squashed) {
     begin_items(&w);
     tell_all(&w);
     push_changes(&w);
   } else {
-    if (has_root || f->filters) filter(&w);
+    if (f->root != MW_NONE || f->filters) filter(&w);
     lua_pushvalue(L, ENTRIES);
     mwb_push_entry_iterator(L, 0);
   }
   mw_reader_seek(e, f->id, end);
-  f->ahead = has_root && (f->s->needs & MWB_WAITS) != 0;
-  if (!is_new) return 1;
+  f->ahead = f->root != MW_NONE && (f->s->needs & MWB_WAITS) != 0;
+  if (!compares) return 1;
   mwi_reach_read(e, f->reach, w.logged);
   f->moved = w.moved;
   know(&w);
   return 1;
 }
+
+/* compare(feed, squashed) -> iterator.  If that fails, the next look is at the
+** same entries. */
+static int compare(lua_State *L) { return look_at(L, lua_toboolean(L, 2), 1); }
 
 /* }====================================================== */
 
@@ -915,8 +906,8 @@ static int look(lua_State *L) {
 ** Feeds
 ** ======================================================= */
 
-static mwb_feed *check_feed(lua_State *L, const char *name) {
-  mwb_state *s = mwb_enter_to_read(L);
+static mwb_feed *check_feed(lua_State *L, const mwb_state *s,
+                            const char *name) {
   mwb_feed *f;
   f = (mwb_feed *)mwb_check_self(L, s, name, MWB_FEED, "feed");
   if (f->id == 0) luaL_error(L, "calling '%s' on a feed that is closed", name);
@@ -924,22 +915,23 @@ static mwb_feed *check_feed(lua_State *L, const char *name) {
   return f;
 }
 
-/* Below a root, the policy's functions may be called, which may not look in
-** their turn.  The root cannot die meanwhile. */
+/* Nothing is below a root that has died, and one that lives cannot die in the
+** look.  There the policy's functions may be called, which may not look in
+** their turn. */
 static int take_look(lua_State *L, const char *name, int squashed) {
-  mwb_feed *f = check_feed(L, name);
+  mwb_state *s = mwb_enter(L);
+  mwb_feed *f = check_feed(L, s, name);
   int status;
-  mwb_enter(L);
-  if (f->root == MW_NONE || is_idle(f)) {
-    lua_pushboolean(L, squashed);
-    return look(L);
+  if (f->root != MW_NONE && !mwb_alive(L, s, f->root)) {
+    forget_all(f);
+    mw_reader_seek(s->engine, f->id, mw_delivery_last(s->engine) + 1);
   }
+  if (f->root == MW_NONE || is_idle(f)) return look_at(L, squashed, 0);
   if (f->busy) return luaL_error(L, "the feed is being read");
-  mwb_alive(L, f->s, f->root);
-  mwb_push_function(L, f->s, look);
+  mwb_push_function(L, s, compare);
   lua_pushvalue(L, FEED);
   lua_pushboolean(L, squashed);
-  mwb_begin_scan(f->s);
+  mwb_begin_scan(s);
   f->busy = 1;
   status = lua_pcall(L, 2, 1, 0);
   f->busy = 0;
@@ -954,21 +946,21 @@ static int feed_changes(lua_State *L) { return take_look(L, "changes", 1); }
 
 /* feed:lost() -> how many entries were forgotten */
 static int feed_lost(lua_State *L) {
-  const mwb_feed *f = check_feed(L, "lost");
+  const mwb_feed *f = check_feed(L, mwb_enter_to_read(L), "lost");
   lua_pushinteger(L, (lua_Integer)mw_reader_lost(f->s->engine, f->id));
   return 1;
 }
 
 /* feed:seq() -> number of the last entry that was looked at */
 static int feed_seq(lua_State *L) {
-  const mwb_feed *f = check_feed(L, "seq");
+  const mwb_feed *f = check_feed(L, mwb_enter_to_read(L), "seq");
   lua_pushinteger(L, (lua_Integer)mw_reader_next(f->s->engine, f->id) - 1);
   return 1;
 }
 
 /* feed:pending() -> how many entries the next look is at */
 static int feed_pending(lua_State *L) {
-  const mwb_feed *f = check_feed(L, "pending");
+  const mwb_feed *f = check_feed(L, mwb_enter_to_read(L), "pending");
   const mw_engine *e = f->s->engine;
   lua_pushinteger(
       L, (lua_Integer)(mw_delivery_last(e) + 1 - mw_reader_next(e, f->id)));
@@ -1003,8 +995,8 @@ static int close_feed(lua_State *L) {
   if (f->root == MW_NONE) return 0;
   while (*at != f) at = &(*at)->next;
   *at = f->next;
+  drop_news(f);
   forget_all(f);
-  free_news(f);
   if (f->reach != 0 && mwi_identity_is_valid(&s->engine->identity, f->root))
     mwb_end_reach(L, s, f->root, f->reach);
   return 0;
@@ -1019,81 +1011,65 @@ static int feed_close(lua_State *L) {
 /* open_root(root, feed, since or nil, descend or nil) -> whether there was such
 ** a feed since the number; what the program knows is as of that number */
 static int open_root(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, 2);
-  mw_engine *e = f->s->engine;
   const mwb_feed *other;
-  uint64_t first = mw_reader_next(e, f->id);
+  uint64_t first = mw_reader_next(s->engine, f->id);
   uint32_t slot = 0;
   int late = !lua_isnil(L, 3), ok = 1;
   mw_handle h;
   looking w;
-  f->root = mwb_identify(L, f->s, "feed", 1, 1);
-  f->next = f->s->readers->feeds;
-  f->s->readers->feeds = f;
-  mwb_begin_reach(L, f->s, 4, &f->reach);
-  lua_copy(L, 2, FEED);
+  f->root = mwb_identify(L, s, "feed", 1, 1);
+  f->next = s->readers->feeds;
+  s->readers->feeds = f;
+  mwb_begin_reach(L, s, 4, &f->reach);
   other = other_feed(f);
-  f->since = (other != NULL) ? other->since : mw_delivery_last(e);
-  if (late && (other == NULL || other->since >= first)) {
-    lua_pushboolean(L, 0);
-    return 1;
-  }
-  mwb_begin_scan(f->s);
+  f->since = (other != NULL) ? other->since : mw_delivery_last(s->engine);
+  if (late && (other == NULL || other->since >= first)) return 0;
+  mwb_begin_scan(s);
+  lua_settop(L, 2);
+  lua_insert(L, FEED);
   begin_look(&w, L, 1);
   learn(&w);
-  mwi_reach_read(e, f->reach, MWI_MISSED);
-  f->moved = late || is_apart(f->s, f);
+  mwi_reach_read(s->engine, f->reach, MWI_MISSED);
+  f->moved = late || is_apart(s, f);
   while (late && ok && (h = next_known(f, &slot)) != MW_NONE)
-    ok = !is_late(f->s, h, 2 * first - 1);
+    ok = !is_late(s, h, 2 * first - 1);
   lua_pushboolean(L, ok);
   return 1;
 }
 
-/* open_feed(root or nil, nil, since or nil, descend or nil, origin, capacity)
-** -> feed; or nil if not all entries since are kept, and whether they are, but
-** the root had no feed */
+/* open_feed(capacity, origin, since or nil) -> feed; nothing if not all entries
+** since are kept */
 static int open_feed(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  lua_Integer since = lua_tointeger(L, 3), capacity = lua_tointeger(L, 6);
-  int status = LUA_OK, is_kept, is_open, i;
+  lua_Integer capacity = lua_tointeger(L, 1), since = lua_tointeger(L, 3);
   mwb_feed *f;
-  if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
   mwb_open_delivery(L, s);
   f = (mwb_feed *)lua_newuserdatauv(L, sizeof(*f), LEAVES);
   memset(f, 0, sizeof(*f));
   f->s = s;
-  f->filters = !lua_isnil(L, 5);
+  f->filters = !lua_isnil(L, 2);
   mwb_push(L, s, MWB_FEED);
   lua_setmetatable(L, -2);
-  lua_pushvalue(L, 5);
+  lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, NOT_FROM);
   mwb_push_weak(L, "k");
   lua_setiuservalue(L, -2, LEAVES);
-  lua_replace(L, 2);
+  if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);
   mwb_need(s, MWB_APPENDS, 1);
-  is_kept = lua_isnil(L, 3) ||
-            mw_reader_seek(s->engine, f->id, (uint64_t)since + 1) == MW_OK;
-  is_open = is_kept;
-  if (is_open && !lua_isnil(L, 1)) {
-    mwb_push_function(L, s, open_root);
-    for (i = 1; i <= 4; i++) lua_pushvalue(L, i);
-    status = lua_pcall(L, 4, 1, 0);
-    is_open = status == LUA_OK && lua_toboolean(L, -1);
-  }
-  lua_copy(L, 2, FEED);
-  if (!is_open) close_feed(L);
-  if (status != LUA_OK) return lua_error(L);
-  lua_settop(L, FEED);
-  if (is_open) return 1;
-  lua_pushnil(L);
-  lua_pushboolean(L, is_kept);
-  return 2;
+  if (lua_isnil(L, 3) ||
+      mw_reader_seek(s->engine, f->id, (uint64_t)since + 1) == MW_OK)
+    return 1;
+  lua_replace(L, FEED);
+  return close_feed(L);
 }
 
 void mwb_open_feeds(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open_feed", open_feed}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"open_feed", open_feed}, {"open_root", open_root}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"read", feed_read}, {"changes", feed_changes}, {"lost", feed_lost},
       {"seq", feed_seq},   {"pending", feed_pending}, {"close", feed_close},

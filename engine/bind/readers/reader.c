@@ -47,13 +47,13 @@ static int open_reader(lua_State *L) {
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
   r->id = mw_reader_open(s->engine, (uint32_t)capacity, writers ? 0 : MW_WHOLE);
   if (r->id == 0) mwb_check(L, MW_NOMEM);
+  mwb_need(s, MWB_APPENDS, 1);
   if (writers) mwb_add_keeper(L, s); /* the last that raises */
   r->writers = writers;
   r->where = lua_toboolean(L, 2);
   r->scopes = lua_toboolean(L, 3);
   if (r->where) s->journal->wheres++;
   if (r->scopes && s->journal->scoped++ == 0) mwb_turn_context(s);
-  mwb_need(s, MWB_APPENDS, 1);
   return 1;
 }
 
@@ -68,10 +68,10 @@ static int close_reader(lua_State *L) {
   if (r->id == 0 || s->engine == NULL || mwb_put_off(L, s)) return 0;
   mw_reader_close(s->engine, r->id);
   r->id = 0;
+  mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (r->where) s->journal->wheres--;
   if (r->scopes && --s->journal->scoped == 0) mwb_turn_context(s);
   if (r->writers) mwb_remove_keeper(L, s);
-  mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   return 0;
 }
 
@@ -179,24 +179,25 @@ static int each_entry(lua_State *L) {
 ** Entries
 ** ======================================================= */
 
-/* Pushes a number, or for 0 nil. */
-static void push_number(lua_State *L, uint64_t n) {
+void mwb_push_number(lua_State *L, uint64_t n) {
   if (n != 0)
     lua_pushinteger(L, (lua_Integer)n);
   else
     lua_pushnil(L);
 }
 
-int mwb_push_entry(lua_State *L, mwb_state *s, int values,
-                   const mw_entry *entry, uint64_t because, uint64_t seq) {
+/* Pushes what an entry has, as `look_entry`; `because` is the number of its
+** cause, or 0, and `seq` its own.  Returns how many values these are. */
+static int push_entry(lua_State *L, mwb_state *s, int values,
+                      const mw_entry *entry, uint64_t because, uint64_t seq) {
   int part;
   mwb_alive(L, s, entry->obj);
   for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, values, entry, part);
   mwb_push_kind(L, s, entry->kind);
-  push_number(L, seq);
+  mwb_push_number(L, seq);
   mwb_push_value(L, values, entry->where);
   mwb_push_value(L, values, entry->context);
-  push_number(L, because);
+  mwb_push_number(L, because);
   return 9;
 }
 
@@ -217,8 +218,8 @@ static int look_entry(lua_State *L) {
   lua_settop(L, 1);
   lua_getiuservalue(L, 1, 1);
   lua_rawgeti(L, 2, mwb_page_in(its, entry));
-  return mwb_push_entry(L, s, 3, entry, (entry->cause == 0) ? 0 : cause,
-                        entry->seq);
+  return push_entry(L, s, 3, entry, (entry->cause == 0) ? 0 : cause,
+                    entry->seq);
 }
 
 /* Pushes an integer of two numbers of an entry of an open transaction, as a
@@ -237,8 +238,7 @@ static int push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   while (mw_owner_parent(s->engine, owner) != 0)
     owner = mw_owner_parent(s->engine, owner);
   mwb_push_label(L, s, owner);
-  mwb_push_entry(L, s, at, &entry, mw_delivery_of(s->engine, entry.cause, last),
-                 0);
+  push_entry(L, s, at, &entry, mw_delivery_of(s->engine, entry.cause, last), 0);
   lua_remove(L, at);
   return OWNED;
 }

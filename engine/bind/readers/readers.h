@@ -52,10 +52,8 @@ mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
 ** and pops the look. */
 void mwb_push_entry_iterator(lua_State *L, lua_Integer skip);
 
-/* Pushes what an entry has, as `look_entry`; `because` is the number of its
-** cause, or 0, and `seq` its own.  Returns how many values these are. */
-int mwb_push_entry(lua_State *L, mwb_state *s, int values,
-                   const mw_entry *entry, uint64_t because, uint64_t seq);
+/* Pushes a number, or for 0 nil. */
+void mwb_push_number(lua_State *L, uint64_t n);
 
 /* Returns the place of an entry's page in the user value of a look. */
 static inline lua_Integer mwb_page_in(const mwb_look *its,

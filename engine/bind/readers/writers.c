@@ -260,50 +260,48 @@ void mwb_remove_keeper(lua_State *L, mwb_state *s) {
 
 /* }====================================================== */
 
+/* The stack of `kept_writer`: its arguments, and where the values are. */
+enum { OBJECT = 1, KEY, VALUE, WRITERS, TABLE };
+
+/* Pushes the value at `at` of a writer; `h` is the object that it was, if any.
+*/
+static void push_held(lua_State *L, const mwb_state *s, mw_handle h,
+                      lua_Integer at) {
+  if (h != MW_NONE)
+    mwb_alive(L, s, h);
+  else
+    lua_rawgeti(L, TABLE, at);
+}
+
 /* kept_writer(object, key, value now or nil) -> what `look_entry` returns, of
 ** the last writer whose entry is forgotten, or nothing.  The library may not
 ** know the object that was written: it is the one that is there. */
 static int kept_writer(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
-  mw_handle obj = mwb_handle_of(L, s, 1);
+  mw_handle obj = mwb_handle_of(L, s, OBJECT);
   mw_value key;
   uint32_t n;
   writer its;
-  mw_entry entry;
-  lua_Integer at, i;
-  lua_settop(L, 3);
+  lua_Integer at;
+  lua_settop(L, VALUE);
   if (s->readers->writers == NULL || obj == MW_NONE) return 0;
-  key = mwb_key(L, s, 2);
+  key = mwb_key(L, s, KEY);
   n = find(s->readers->writers, obj, &key);
   if (n == 0) return 0;
   its = *writer_at(s->readers->writers, n);
-  lua_createtable(L, VALUES + 1, 0); /* the values of the entry, at 4 */
   mwb_push(L, s, MWB_WRITERS);
-  at = push_table(L, 5, n);
-  for (i = 0; i < VALUES; i++) {
-    mw_handle h = its.held[i == ITS_NEW];
-    if ((i == ITS_OLD || i == ITS_NEW) && h != MW_NONE)
-      mwb_alive(L, s, h);
-    else
-      lua_rawgeti(L, 6, at + i);
-    if (i == ITS_NEW && lua_isnil(L, -1) && mwb_address(L, 3) != NULL)
-      lua_pushvalue(L, 3);
-    lua_rawseti(L, 4, i + 1);
-    lua_settop(L, 6);
-  }
+  at = push_table(L, WRITERS, n);
+  lua_pushvalue(L, OBJECT);
   mwb_push_key(L, s, &its.key);
-  lua_rawseti(L, 4, VALUES + 1);
-  memset(&entry, 0, sizeof(entry));
-  entry.obj = obj;
-  entry.kind = its.kind;
-  memset(entry.type, MW_TOTHER, sizeof(entry.type));
-  entry.value[MW_KEY].i = VALUES + 1;
-  entry.value[MW_OLD].i = ITS_OLD + 1;
-  entry.value[MW_NOW].i = ITS_NEW + 1;
-  entry.where = ITS_WHERE + 1;
-  entry.context = ITS_CONTEXT + 1;
-  return mwb_push_entry(L, s, 4, &entry,
-                        mw_delivery_of(s->engine, its.cause, its.seq), its.seq);
+  push_held(L, s, its.held[0], at + ITS_OLD);
+  push_held(L, s, its.held[1], at + ITS_NEW);
+  if (lua_isnil(L, -1) && mwb_address(L, VALUE) != NULL) lua_copy(L, VALUE, -1);
+  mwb_push_kind(L, s, its.kind);
+  lua_pushinteger(L, (lua_Integer)its.seq);
+  lua_rawgeti(L, TABLE, at + ITS_WHERE);
+  lua_rawgeti(L, TABLE, at + ITS_CONTEXT);
+  mwb_push_number(L, mw_delivery_of(s->engine, its.cause, its.seq));
+  return 9;
 }
 
 const luaL_Reg mwb_writers_functions[] = {{"kept_writer", kept_writer},
