@@ -146,6 +146,14 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
+/* place() -> "file:line" of the statement of the program that runs, or nil */
+static int place(lua_State *L) {
+  lua_Debug ar;
+  if (!mwb_find_caller(L, &ar)) return 0;
+  lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+  return 1;
+}
+
 /* Is the text at the top the place of the function? */
 static int is_place(lua_State *L, const lua_Debug *ar) {
   size_t file = strlen(ar->short_src);
@@ -306,7 +314,10 @@ static int append_call(lua_State *L) {
 
 void mwb_open_entries(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"find_place", find_place}, {"note_call", append_call}, {NULL, NULL}};
+      {"find_place", find_place},
+      {"place", place},
+      {"note_call", append_call},
+      {NULL, NULL}};
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_SITES);
   mwb_set_funcs(L, functions);

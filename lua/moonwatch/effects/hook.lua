@@ -69,7 +69,7 @@ end
 --- Registers the hook with the policy's `register` or `object:on(event, fn)`.
 function hook.register(self)
   local object, on = self.object, ask
-  local of = self.plan.its.registered
+  local of = self.plan.registered
   of[object] = of[object] or {}
   of[object][self.index] = self
   if not policy.has "register" then on = object.on end
@@ -82,7 +82,7 @@ function hook.undo(self)
   local remove = remover(registration)
   self.registered = false
   if remove then remove(registration) end
-  local hooks = self.plan.its.registered[self.object]
+  local hooks = self.plan.registered[self.object]
   if hooks then hooks[self.index] = nil end
 end
 
@@ -91,7 +91,7 @@ end
 --- Takes a hook back, and its registration if the plan was applied.  A
 -- second call does nothing.
 function hook.remove(self)
-  local hooks = self.plan.its.pending.hooks
+  local hooks = self.plan.its.hooks
   if hooks[self.index] == self then hooks[self.index] = nil end
   self.removed = true
   hook.undo(self)

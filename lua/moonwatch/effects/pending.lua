@@ -1,6 +1,11 @@
---- What a plan has to do.
+--- What a plan tracks, and what it has to do.
 -- SPDX-License-Identifier: MIT
 --
+--     items     the tracked objects, cells and globals, in the order of
+--               tracking: { object, nth, env, name }
+--     of        object -> item; a global has a table of its own as its object
+--     globals   name -> environment -> item
+--     tracked   the number of the item that was tracked last
 --     fields    object -> name of the key -> entry
 --     last      the number of the last entry
 --     new       the set of the new objects and cells
@@ -16,18 +21,32 @@ local name_of = require "moonwatch.effects.name_of"
 
 local pending = {}
 
+--- Returns what tracks nothing, and has nothing to do.
+function pending.none()
+  return {
+    items = {}, of = {}, globals = {}, tracked = 0, fields = {}, last = 0,
+    new = {}, marks = {}, saves = {}, hooks = {}, finals = {},
+  }
+end
+
+--- Tracks an object, or with `env` the global of a name.
+function pending.track(self, object, env, name)
+  local item = {
+    object = object, nth = self.tracked + 1, env = env, name = name,
+  }
+  self.items[#self.items + 1] = item
+  self.of[object] = item
+  if env then
+    self.globals[name] = self.globals[name] or {}
+    self.globals[name][env] = item
+  end
+  self.tracked = item.nth
+end
+
 --- Returns the entry of a field, or nil.
 function pending.find(self, object, key)
   local fields = self.fields[object]
   return fields and fields[name_of(key)]
-end
-
---- Returns what has nothing to do.
-function pending.none()
-  return {
-    fields = {}, last = 0, new = {}, marks = {}, saves = {}, hooks = {},
-    finals = {},
-  }
 end
 
 --- Adds a write.  A field that is set again after a delete comes last in the
@@ -61,7 +80,7 @@ end
 
 --- Returns the hooks in the order of their indices; some may have been removed
 -- since they were registered, and taken back.
-function pending.hooks(self)
+function pending.hooks_of(self)
   local list = {}
   for _, hook in next, self.hooks do
     if not hook.removed then list[#list + 1] = hook end
@@ -69,20 +88,25 @@ function pending.hooks(self)
   return sorted(list, "index")
 end
 
-local NONE = {}
-
---- Puts `later` behind what there is to do, but for what is to be done with
--- the objects in the set `without`.  Returns all.
+--- Adds what `later` tracks, but for the objects in the set `without`, and puts
+-- what there is to do with it behind the rest.  Returns all.
 function pending.add(self, later, without)
-  without = without or NONE
+  for _, item in ipairs(later.items) do
+    local object = item.object
+    if not (self.of[object] or without and without[object]) then
+      self.tracked = item.nth - 1
+      pending.track(self, object, item.env, item.name)
+    end
+  end
+  self.tracked = later.tracked
   for _, e in ipairs(pending.writes(later)) do
-    if not without[e.object] then
+    if self.of[e.object] then
       pending.put(self, e.object, e.key, e.value, e.deleted, e.where)
     end
   end
   for _, set in ipairs { "new", "marks" } do
     for object in next, later[set] do
-      self[set][object] = not without[object] or nil
+      self[set][object] = self.of[object] and true
     end
   end
   for _, list in ipairs { "saves", "finals" } do
@@ -100,7 +124,7 @@ end
 --- Tells whether there is nothing to do.
 function pending.is_empty(self)
   return not (next(self.fields) or next(self.new) or next(self.marks) or
-    self.saves[1] or pending.hooks(self)[1] or self.finals[1])
+    self.saves[1] or pending.hooks_of(self)[1] or self.finals[1])
 end
 
 return pending

@@ -1,17 +1,9 @@
 --- mw.plan: writes that are made later, or never.
 -- SPDX-License-Identifier: MIT
 --
--- All that a plan knows is in one table of their state, `its`:
---
---     items       the tracked objects, cells and globals, in the order of
---                 tracking: { object, nth, env, name }
---     of          object -> item; a global has a table of its own as its object
---     tracked     the number of the item that was tracked last
---     globals     name -> environment -> item
---     pending     what there is to do: see pending.lua
---     scopes      see scope.lua; lives until the plan is cleared
---     registered  see hook.lua
---     applying    are the saves and hooks under way?
+-- A plan has `its`, what it tracks and has to do: see pending.lua; and until it
+-- is cleared, a stack of `scopes`, and the hooks that it has `registered`;
+-- `applying`: are the saves and hooks under way?
 
 local check = require "moonwatch.check"
 local compare = require "moonwatch.effects.compare"
@@ -19,7 +11,6 @@ local core = require "moonwatch.core"
 local hook = require "moonwatch.effects.hook"
 local pending = require "moonwatch.effects.pending"
 local perform = require "moonwatch.effects.perform"
-local place = require "moonwatch.effects.place"
 local policy = require "moonwatch.policy"
 local reachable = require "moonwatch.effects.reachable"
 local scope = require "moonwatch.effects.scope"
@@ -29,16 +20,13 @@ local private = core.private
 
 local Plan, state_of, handle = check.class "plan"
 
-local function fresh()
-  return {
-    items = {}, of = {}, tracked = 0, globals = {}, pending = pending.none(),
-    scopes = scope.stack(), registered = hook.list(), applying = false,
-  }
+local function clear(self)
+  self.its, self.scopes = pending.none(), scope.stack()
+  self.registered, self.applying = hook.list(), false
+  return self
 end
 
-local function new(opts)
-  return { opts = opts, its = fresh(), last_hook = -1 }
-end
+local function new(opts) return clear { opts = opts, last_hook = -1 } end
 
 -- {======================================================
 -- Tracking
@@ -65,27 +53,13 @@ local function check_untracked(self, object, name)
     "its class intercepts reads", 1)
 end
 
--- Tracks an object, or with `env` the global of a name.
-local function add(its, object, env, name)
-  local item = {
-    object = object, nth = its.tracked + 1, env = env, name = name,
-  }
-  its.items[#its.items + 1] = item
-  its.of[object] = item
-  if env then
-    local envs = its.globals[name] or {}
-    its.globals[name], envs[env] = envs, item
-  end
-  its.tracked = item.nth
-end
-
 --- Tracks an object, which may then be written to.  Returns the object.
 function Plan:track(object)
   self = state_of(self, "track")
   check.argument(is_object(object), 1, "track",
     "table or userdata with a metatable", object)
   check_untracked(self, object, "track")
-  add(self.its, object)
+  pending.track(self.its, object)
   return object
 end
 
@@ -101,8 +75,8 @@ function Plan:track_new(its_class, ...)
   local object = allocate and allocate(its_class, ...) or
     setmetatable({}, its_class)
   check_untracked(self, object, "track_new")
-  add(self.its, object)
-  self.its.pending.new[object] = true
+  pending.track(self.its, object)
+  self.its.new[object] = true
   return object
 end
 
@@ -114,7 +88,7 @@ function Plan:track_cell(fn, i)
   local cell = private.cell(fn, i)
   check.that(cell, 2, "track_cell", "the function has no such upvalue")
   check_untracked(self, cell, "track_cell")
-  add(self.its, cell)
+  pending.track(self.its, cell)
   return cell
 end
 
@@ -122,16 +96,16 @@ end
 local VALUE = "value"
 
 local function put(self, object, key, value, deleted)
-  pending.put(self.its.pending, object, key, value, deleted,
-    self.opts.where and place() or nil)
+  pending.put(self.its, object, key, value, deleted,
+    self.opts.where and private.place() or nil)
 end
 
 --- Creates and tracks a cell, with a value if there is an argument.
 function Plan:new_cell(...)
   self = state_of(self, "new_cell")
   local cell = private.cell()
-  add(self.its, cell)
-  self.its.pending.new[cell] = true
+  pending.track(self.its, cell)
+  self.its.new[cell] = true
   if select("#", ...) > 0 then put(self, cell, VALUE, (...), false) end
   return cell
 end
@@ -141,11 +115,10 @@ function Plan:track_global(env, name)
   self = state_of(self, "track_global")
   check.argument(type(env) == "table", 1, "track_global", "table", env)
   check.argument(type(name) == "string", 2, "track_global", "string", name)
-  local its = self.its
-  local envs = its.globals[name]
+  local envs = self.its.globals[name]
   check.that(not (envs and envs[env]), 2, "track_global",
     ("'%s' is tracked already"):format(name))
-  add(its, {}, env, name)
+  pending.track(self.its, {}, env, name)
 end
 
 --- Tells whether an object is tracked.
@@ -160,11 +133,12 @@ end
 -- Stores and loads
 -- =======================================================
 
--- Raises if the function `name` may not write to the object.
-local function check_writable(self, object, name)
-  local item = item_of(self, object)
+-- Returns the object of an item, which the function `name` changes; raises if
+-- there is no item, or a scope forbids that.
+local function writable(self, item, name)
   check.that(item, 1, name, "is not tracked", 1)
-  scope.check(self.its.scopes, item, self.opts.policy, name, 4)
+  scope.check(self.scopes, item, self.opts.policy, name, 4)
+  return item.object
 end
 
 local function check_field(object, key, name)
@@ -177,16 +151,14 @@ end
 function Plan:store(object, key, value)
   self = state_of(self, "store")
   check_field(object, key, "store")
-  check_writable(self, object, "store")
-  put(self, object, key, value, false)
+  put(self, writable(self, item_of(self, object), "store"), key, value, false)
 end
 
 --- Deletes a field when the plan is applied.
 function Plan:delete(object, key)
   self = state_of(self, "delete")
   check_field(object, key, "delete")
-  check_writable(self, object, "delete")
-  put(self, object, key, nil, true)
+  put(self, writable(self, item_of(self, object), "delete"), key, nil, true)
 end
 
 -- Returns the value of an entry, or the real value if there is no entry.
@@ -201,7 +173,7 @@ end
 function Plan:load(object, key)
   self = state_of(self, "load")
   check_field(object, key, "load")
-  local entry = pending.find(self.its.pending, object, key)
+  local entry = pending.find(self.its, object, key)
   return load(entry, entry == nil and object[key])
 end
 
@@ -212,14 +184,14 @@ end
 function Plan:store_cell(cell, value)
   self = state_of(self, "store_cell")
   check_cell(cell, "store_cell")
-  check_writable(self, cell, "store_cell")
-  put(self, cell, VALUE, value, false)
+  put(self, writable(self, item_of(self, cell), "store_cell"), VALUE, value,
+    false)
 end
 
 function Plan:load_cell(cell)
   self = state_of(self, "load_cell")
   check_cell(cell, "load_cell")
-  local entry = pending.find(self.its.pending, cell, VALUE)
+  local entry = pending.find(self.its, cell, VALUE)
   if entry then return load(entry) end
   local has, value = private.cell_value(cell)
   check.that(has, 1, "load_cell", "the cell has no value yet")
@@ -246,14 +218,13 @@ end
 function Plan:store_global(name, value, env)
   self = state_of(self, "store_global")
   local item = global(self, name, env, 3, "store_global")
-  scope.check(self.its.scopes, item, self.opts.policy, "store_global", 3)
-  put(self, item.object, VALUE, value, false)
+  put(self, writable(self, item, "store_global"), VALUE, value, false)
 end
 
 function Plan:load_global(name, env)
   self = state_of(self, "load_global")
   local item = global(self, name, env, 2, "load_global")
-  local entry = pending.find(self.its.pending, item.object, VALUE)
+  local entry = pending.find(self.its, item.object, VALUE)
   return load(entry, item.env[name])
 end
 
@@ -266,22 +237,20 @@ end
 --- Marks an object as modified, without a write.
 function Plan:mark(object)
   self = state_of(self, "mark")
-  check_writable(self, object, "mark")
-  self.its.pending.marks[object] = true
+  self.its.marks[writable(self, item_of(self, object), "mark")] = true
 end
 
 --- Tells whether a write to the object, or to its field `key`, is pending.
 function Plan:has_pending(object, key)
   self = state_of(self, "has_pending")
   if object == nil then return false end
-  local now = self.its.pending
-  if key ~= nil then return pending.find(now, object, key) ~= nil end
-  return now.fields[object] ~= nil
+  if key ~= nil then return pending.find(self.its, object, key) ~= nil end
+  return self.its.fields[object] ~= nil
 end
 
 local function is_modified(self, object)
-  local now = self.its.pending
-  return now.new[object] or now.marks[object] or now.fields[object] ~= nil
+  local its = self.its
+  return its.new[object] or its.marks[object] or its.fields[object] ~= nil
 end
 
 --- Tells whether the object will change.  A new object does, and a marked one.
@@ -307,7 +276,7 @@ end
 --- Tells whether `apply` has nothing to do.
 function Plan:is_empty()
   self = state_of(self, "is_empty")
-  return pending.is_empty(self.its.pending)
+  return pending.is_empty(self.its)
 end
 
 -- }======================================================
@@ -320,14 +289,14 @@ end
 -- tracked before are refused.  Returns the scope.
 function Plan:scope()
   self = state_of(self, "scope")
-  return (scope.open(self.its.scopes, self.its.tracked))
+  return (scope.open(self.scopes, self.its.tracked))
 end
 
 --- Allows writes to an object in the innermost scope.
 function Plan:allow(object)
   self = state_of(self, "allow")
   check.that(item_of(self, object), 1, "allow", "is not tracked")
-  scope.allow(self.its.scopes, object)
+  scope.allow(self.scopes, object)
 end
 
 -- }======================================================
@@ -340,7 +309,7 @@ end
 function Plan:save(ctx, ...)
   self = state_of(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
-  local saves = self.its.pending.saves
+  local saves = self.its.saves
   saves[#saves + 1] = table.pack(ctx, ...)
 end
 
@@ -354,7 +323,7 @@ function Plan:hook(object, event, fn)
     ("the policy has no event '%s' for the class"):format(tostring(event)))
   local its = hook.new(self, self.last_hook + 1, object, event, fn)
   local result = hook.handle(its)
-  self.its.pending.hooks[its.index], self.last_hook = its, its.index
+  self.its.hooks[its.index], self.last_hook = its, its.index
   return result
 end
 
@@ -364,8 +333,8 @@ function Plan:remove_hook(index)
   self = state_of(self, "remove_hook")
   check.argument(math.type(index) == "integer", 1, "remove_hook", "integer",
     index)
-  local its = self.its.pending.hooks[index] or
-    hook.find(self.its.registered, index)
+  local its = self.its.hooks[index] or
+    hook.find(self.registered, index)
   if its then hook.remove(its) end
   return its ~= nil
 end
@@ -374,7 +343,7 @@ end
 function Plan:finally(fn)
   self = state_of(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
-  local finals = self.its.pending.finals
+  local finals = self.its.finals
   finals[#finals + 1] = fn
 end
 
@@ -385,42 +354,26 @@ end
 -- =======================================================
 
 -- Adds the values to `roots` that the plan holds in any case.
-local function roots_of(self, roots)
-  local now = self.its.pending
-  for _, item in ipairs(self.its.items) do
-    if not now.new[item.object] then roots[#roots + 1] = item.object end
+local function roots_of(its, roots)
+  for _, item in ipairs(its.items) do
+    if not its.new[item.object] then roots[#roots + 1] = item.object end
     if item.env then roots[#roots + 1] = item.env[item.name] end
   end
-  for _, save in ipairs(now.saves) do roots[#roots + 1] = save end
-  for _, its in ipairs(pending.hooks(now)) do
-    roots[#roots + 1], roots[#roots + 2] = its.object, its.fn
+  for _, save in ipairs(its.saves) do roots[#roots + 1] = save end
+  for _, hooked in ipairs(pending.hooks_of(its)) do
+    roots[#roots + 1], roots[#roots + 2] = hooked.object, hooked.fn
   end
-  table.move(now.finals, 1, #now.finals, #roots + 1, roots)
-  return roots
-end
-
-local function forget(self, unreached)
-  local its, items, of, n = self.its, {}, {}, 0
-  for _, item in ipairs(its.items) do
-    if unreached[item.object] then
-      n = n + 1
-    else
-      items[#items + 1] = item
-      of[item.object] = item
-    end
-  end
-  if n == 0 then return 0 end
-  its.items, its.of = items, of
-  its.pending = pending.copy(its.pending, unreached)
-  return n
+  return table.move(its.finals, 1, #its.finals, #roots + 1, roots)
 end
 
 local function prune(self, ...)
-  local now, unreached = self.its.pending, {}
-  for object in next, now.new do unreached[object] = true end
+  local its, unreached, n = self.its, {}, 0
+  for object in next, its.new do unreached[object] = true end
   if next(unreached) == nil then return 0 end
-  reachable(roots_of(self, { ... }), unreached, now.fields)
-  return forget(self, unreached)
+  reachable(roots_of(its, { ... }), unreached, its.fields)
+  for _ in next, unreached do n = n + 1 end
+  if n > 0 then self.its = pending.copy(its, unreached) end
+  return n
 end
 
 --- Forgets the new objects that nothing reaches: no argument, no tracked
@@ -433,7 +386,7 @@ end
 function Plan:clear(...)
   self = state_of(self, "clear")
   check.nothing("clear", ...)
-  self.its = fresh()
+  clear(self)
 end
 
 -- }======================================================
@@ -453,26 +406,25 @@ end
 function Plan:adopt(other)
   self = state_of(self, "adopt")
   other = check_other(other, "adopt")
-  local its = perform.copy(self.its) -- all or nothing
+  local its = pending.copy(self.its) -- all or nothing
   for _, item in ipairs(other.its.items) do
     local object, env, name = item.object, item.env, item.name
     local envs = env and its.globals[name]
     if not (its.of[object] or envs and envs[env]) then
       check_untracked(self, object, "adopt")
-      add(its, env and {} or object, env, name)
+      pending.track(its, env and {} or object, env, name)
     end
   end
   self.its = its
 end
 
 local function clone_of(self)
-  local clone, its = new(self.opts), perform.copy(self.its)
-  for index, e in next, its.pending.hooks do
-    its.pending.hooks[index] = hook.new(clone, index, e.object, e.event, e.fn)
+  local clone = new(self.opts)
+  clone.its, clone.scopes = pending.copy(self.its), scope.clone(self.scopes)
+  clone.last_hook = self.last_hook
+  for index, e in next, clone.its.hooks do
+    clone.its.hooks[index] = hook.new(clone, index, e.object, e.event, e.fn)
   end
-  its.scopes = scope.clone(its.scopes)
-  its.registered, its.applying = hook.list(), false
-  clone.its, clone.last_hook = its, self.last_hook
   return clone
 end
 
@@ -504,7 +456,7 @@ end
 -- entry that failed, and all writes are taken back.
 function Plan:apply()
   self = state_of(self, "apply")
-  if self.its.applying then
+  if self.applying then
     error("calling 'apply' while it is under way", 2)
   end
   return perform.apply(self)
@@ -514,9 +466,9 @@ end
 -- to_lua.lua.  New objects that nothing reaches are left out.
 function Plan:to_lua(names)
   self = state_of(self, "to_lua")
-  if policy.has "register" and next(self.its.pending.hooks) then
+  if policy.has "register" and next(self.its.hooks) then
     return nil, "the policy registers the hooks"
-  elseif self.its.pending.finals[1] then
+  elseif self.its.finals[1] then
     return nil, "there are callbacks"
   end
   local pruned = clone_of(self)
