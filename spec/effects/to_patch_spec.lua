@@ -160,7 +160,8 @@ describe("the patch of effects", function()
   it("cannot be had of what is not below the root", function()
     local root, other = { a = {} }, mw.track {}
     local effects = effects_of(root, function() root.x, other.x = 1, 1 end)
-    assert.same({ nil, "an object was written that is not below the root" },
+    assert.same({ nil, "there is no way to the object whose field 'x' was " ..
+      "written" },
       { effects:to_patch(root) })
     effects = effects_of({ root }, function()
       root.b = { c = 1 }

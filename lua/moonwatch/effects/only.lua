@@ -15,13 +15,13 @@ local private = core.private
 local function is_elsewhere(fx, ways, object)
   if type(object) ~= "table" or ways.walks then return true end
   return not ways:has_moved(object) and (private.intercepts(object) or
-    passing.has(fx, object) or private.is_undone(fx))
+    private.is_undone(fx))
 end
 
 local function part_below(fx, root)
   local before, after, list = before_after(fx, { root })
   local ways = new_ways({ root = root }, before, true)
-  local set, part = ways:reached(list, after), {}
+  local set, part = ways:reached(after), {}
   for _, e in ipairs(list) do
     if set[e.object] then
       part[#part + 1] = e

@@ -16,7 +16,6 @@
 local core = require "moonwatch.core"
 local named = require "moonwatch.policy.named"
 local before_after = require "moonwatch.effects.before_after"
-local passing = require "moonwatch.effects.passing"
 local new_ways = require "moonwatch.effects.ways"
 local recorded = require "moonwatch.effects.recorded"
 
@@ -31,7 +30,7 @@ local function is_object(value)
     kind == "userdata" and value ~= core.null
 end
 
-local function fail(message, ...) error { message:format(...) } end
+local function fail(message, ...) error { message = message:format(...) } end
 
 -- {======================================================
 -- Values
@@ -162,19 +161,11 @@ end
 -- The contents of new tables include the writes to them; and what came and went
 -- within the effects is left out.  No other write may be without a way.
 function Script:check_unplaced()
-  local set
+  local loose = {}
   for _, e in ipairs(self.unplaced) do
-    if not self.known[e.object] then
-      set = set or self.ways:reached(self.list, self.after)
-      if self.ways:has_moved(e.object) then
-        fail("the object whose field '%s' was written has moved since",
-          tostring(e.key))
-      elseif not set[e.object] and not passing.has(self.fx, e.object) then
-        fail("there is no way to the object whose field '%s' was written",
-          tostring(e.key))
-      end
-    end
+    if not self.known[e.object] then loose[#loose + 1] = e end
   end
+  self.ways:check_loose(loose, self.after)
 end
 
 -- Makes sure that the script can make the calls.
@@ -187,10 +178,9 @@ end
 -- }======================================================
 
 local function make(fx, names, calls, by_name)
-  local first, last, list = before_after(fx, names)
+  local first, last = before_after(fx, names)
   local self = setmetatable({
-    fx = fx, ways = new_ways(names, first), after = last, list = list,
-    known = {},
+    ways = new_ways(names, first), after = last, known = {},
     by_name = by_name, classes = {}, places = {}, tables = {}, writes = {},
     unplaced = {}, below = {}, calls = calls or {},
   }, Script)
@@ -213,5 +203,5 @@ return function(fx, names, calls, by_name)
   local ok, result = pcall(make, fx, names, calls, by_name)
   if ok then return result end
   if type(result) ~= "table" then error(result, 0) end
-  return nil, result[1]
+  return nil, result.message
 end

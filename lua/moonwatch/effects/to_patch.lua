@@ -20,7 +20,6 @@ local json = require "moonwatch.json"
 local before_after = require "moonwatch.effects.before_after"
 local diff = require "moonwatch.json.diff"
 local new_ways = require "moonwatch.effects.ways"
-local passing = require "moonwatch.effects.passing"
 local pointer = require "moonwatch.json.pointer"
 local recorded = require "moonwatch.effects.recorded"
 
@@ -40,7 +39,7 @@ local STALE = "a table in the patch has changed since the effects were made"
 
 function Patch:belongs(parent, key, value)
   if type(value) ~= "table" then return true end
-  self.weak = self.weak or self.after:is_weak(value)
+  if self.after:is_weak(value) then fail "a weak table is no document" end
   return private.enters(self.root, parent, key, value) == true
 end
 
@@ -89,19 +88,20 @@ end
 -- Anchors
 -- =======================================================
 
--- Returns object -> key -> true for the fields that the effects have changed.
+-- Returns object -> key -> true for the fields that the effects have changed,
+-- and an array of an entry for each object.
 local function changed_fields(fx)
-  local fields, objects = {}, {}
+  local fields, entries = {}, {}
   for _, e in ipairs(recorded.list(fx:squash())) do
     if e.kind ~= "metatable" then
       if not fields[e.object] then
         fields[e.object] = {}
-        objects[#objects + 1] = e.object
+        entries[#entries + 1] = e
       end
       fields[e.object][e.key] = true
     end
   end
-  return fields, objects
+  return fields, entries
 end
 
 -- Returns the kind of a table that may have the key, or nil.
@@ -147,32 +147,27 @@ end
 
 -- Tells whether a table is in two places.  If it may have been in another one
 -- that is not known any more, the patch is refused.
-function Patch:is_in_two(ways, t)
-  local list, n = ways:holders(t), 0
-  self.moved = self.moved or ways:has_left(t)
+local function is_in_two(ways, t)
+  local list, n, moved = ways:holders(t), 0, ways:has_left(t)
   for k = 1, #list, 2 do
     if ways:of(list[k]) then
       n = n + 1
     else
-      self.moved = self.moved or ways:has_moved(list[k])
+      moved = moved or ways:has_moved(list[k])
     end
   end
+  if moved then fail "a table has moved since" end
   return n > 1
 end
 
 -- Tells whether a table on a way, or the object at its end, is in two places.
 function Patch:is_shared_on(ways, way, view)
-  local at, i = self.root, 1
-  while way[i] ~= nil do
-    at = view:get(at, way[i])
-    i = i + 1
-    if self:is_in_two(ways, at) then return true end
+  local at = self.root
+  for _, key in ipairs(way) do
+    at = view:get(at, key)
+    if is_in_two(ways, at) then return true end
   end
   return false
-end
-
-function Patch:check_moved()
-  if self.moved then fail "a table has moved since" end
 end
 
 -- Does a step lead over a field that the patch of its table deals with?
@@ -196,32 +191,22 @@ function Patch:anchor(object, way)
 end
 
 -- Finds all anchors, and whether the documents must be compared as a whole.
-function Patch:find_anchors(objects)
+function Patch:find_anchors(entries)
   local after_ways = new_ways({ root = self.root }, self.after)
-  local unplaced
-  for _, object in ipairs(objects) do
-    self.spans[object] = self:span(object, self.fields[object])
+  local loose = {}
+  for object, keys in next, self.fields do
+    self.spans[object] = self:span(object, keys)
   end
-  for _, object in ipairs(objects) do
+  for _, e in ipairs(entries) do
+    local object = e.object
     local way, now = self.ways:of(object), after_ways:of(object)
-    if way then self:anchor(object, way) end
-    unplaced = unplaced or not way
+    if way then self:anchor(object, way) else loose[#loose + 1] = e end
     if way and self:is_shared_on(self.ways, way, self.before) or
       now and self:is_shared_on(after_ways, now, self.after) then
       self.whole = true
     end
   end
-  local new = unplaced and self.ways:reached(self.list, self.after)
-  for _, object in ipairs(unplaced and objects or {}) do
-    if not self.ways:of(object) then
-      if self.ways:has_moved(object) then
-        fail "a written object has moved since"
-      elseif not new[object] and not passing.has(self.fx, object) then
-        fail "an object was written that is not below the root"
-      end
-    end
-  end
-  self:check_moved()
+  self.ways:check_loose(loose, self.after)
   self.whole = self.whole or self.ways.walks
 end
 
@@ -366,21 +351,19 @@ end
 -- }======================================================
 
 local function run(fx, root)
-  local before, after, list = before_after(fx, { root })
-  local fields, objects = changed_fields(fx)
+  local before, after = before_after(fx, { root })
+  local fields, entries = changed_fields(fx)
   local self = setmetatable({
-    fx = fx, root = root, before = before, after = after, list = list,
-    fields = fields,
+    root = root, before = before, after = after, fields = fields,
     ways = new_ways({ root = root }, before), dirty = {}, anchors = {},
     spans = {},
-    parts = {}, list_of = json.array {}, whole = false, weak = false,
-    moved = false,
+    parts = {}, list_of = json.array {}, whole = false,
   }, Patch)
   function self.same(t) return not self.dirty[t] end
   function self.is_shared(t)
-    return not self.parts[t] and self:is_in_two(self.ways, t)
+    return not self.parts[t] and is_in_two(self.ways, t)
   end
-  self:find_anchors(objects)
+  self:find_anchors(entries)
   if self.whole then
     local old, new = self:contents()
     local operations, message = diff.operations(root, root, old, new)
@@ -390,8 +373,6 @@ local function run(fx, root)
     local ordered = self.ways:sorted_keys(self.anchors)
     for _, t in ipairs(ordered) do self:anchor_operations(t) end
   end
-  if self.weak then fail "a weak table is no document" end
-  self:check_moved()
   return self.list_of
 end
 

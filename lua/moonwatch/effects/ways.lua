@@ -14,6 +14,7 @@
 -- coroutines, userdata and classes.
 
 local core = require "moonwatch.core"
+local passing = require "moonwatch.effects.passing"
 local path = require "moonwatch.path"
 
 local private = core.private
@@ -319,27 +320,31 @@ function Ways:of_class(class)
   return self:of(class) or self:walked(class)
 end
 
--- Returns object -> array of the tables that the entries put into the object or
+-- Returns object -> array of the tables that the effects put into the object or
 -- took out of it.
-local function attached(list)
-  local below = {}
-  for _, e in ipairs(list) do
-    local its = below[e.object] or {}
-    below[e.object] = its
-    if e.kind ~= "metatable" then
-      for _, value in ipairs { e.old or false, e.new or false } do
-        if type(value) == "table" then its[#its + 1] = value end
+local function attached(fx)
+  local below, queue = {}, { fx }
+  for _, at in ipairs(queue) do -- which grows
+    for i = 1, #at do
+      local object, _, old, new, kind = private.entry(at, i)
+      local its = object ~= nil and below[object] or {}
+      if object ~= nil then below[object] = its end
+      if kind ~= "metatable" then
+        its[#its + 1] = type(old) == "table" and old or nil
+        its[#its + 1] = type(new) == "table" and new or nil
       end
     end
+    local formers = passing.of(at)
+    table.move(formers, 1, #formers, #queue + 1, queue)
   end
   return below
 end
 
---- Returns the set of the tables that the entries in a list wrote, put
--- somewhere or took out, as far as they were below the roots at some time
--- within the effects; `after` is the view after the effects.
-function Ways:reached(list, after)
-  local below, set, queue = attached(list), {}, {}
+--- Returns the set of the tables that the effects wrote, put somewhere or took
+-- out, as far as they were below the roots at some time within the effects;
+-- `after` is the view after the effects.
+function Ways:reached(after)
+  local below, set, queue = attached(self.view.fx), {}, {}
   local function add(value)
     if type(value) ~= "table" or set[value] then return end
     set[value] = true
@@ -356,6 +361,19 @@ function Ways:reached(list, after)
     end
   end
   return set
+end
+
+--- Raises unless the objects of the entries, which have no ways, came or went
+-- within the effects.
+function Ways:check_loose(entries, after)
+  local set = entries[1] and self:reached(after)
+  for _, e in ipairs(entries) do
+    local message = self:has_moved(e.object) and
+      "the object whose field '%s' was written has moved since" or
+      not set[e.object] and
+      "there is no way to the object whose field '%s' was written"
+    if message then error { message = message:format(tostring(e.key)) } end
+  end
 end
 
 --- Returns the ways from `roots`, name -> object, at the time of a view.  With
