@@ -109,19 +109,22 @@ local function refuse(message, ...)
   error(setmetatable({ message:format(...) }, Refusal), 0)
 end
 
-local function class_of(name)
+--- Returns the class of a name.
+function snapshot.class_of(name)
   local class = named.class(name)
   if class == nil then refuse("no class has the name '%s'", name) end
   return class
 end
 
-local function make(name, is_userdata)
+--- Returns a new object of the class of a name.
+function snapshot.make(name, is_userdata)
   local ok, object = true, nil
   if is_userdata and named.class(name) == nil then
     ok, object = pcall(policy.new_userdata, name)
   end
   if ok and object == nil then
-    ok, object = pcall(policy.new_object, class_of(name), is_userdata)
+    ok, object = pcall(policy.new_object, snapshot.class_of(name),
+      is_userdata)
   end
   if ok then return object end
   if object == MEMORY then error(MEMORY, 0) end
@@ -253,8 +256,9 @@ local function state_rule(root, classes)
   end
 end
 
--- Marks are no writes, so a rollback is told of those of live tables.
-local function mark_all(marks, stays)
+--- Gives tables their marks.  These are no writes, so a rollback is told of
+-- those of live tables.
+function snapshot.mark_all(marks, stays)
   for i = 1, #marks, 2 do
     local object, was = marks[i], json.mark(marks[i])
     if stays[object] then
@@ -279,7 +283,8 @@ function snapshot.restore(bytes, opts)
   opts = check.options(opts, INTO, 2, "restore", "option")
   policy.current()
   local ok, root, userdata, states, held, stays, differs, marks, classes =
-    pcall(private.restore, bytes, make, class_of, opts.into, kind_of)
+    pcall(private.restore, bytes, snapshot.make, snapshot.class_of, opts.into,
+      kind_of)
   if not ok then
     if type(root) ~= "table" then error(root, 0) end
     return nil, "bad snapshot: " .. root[1]
@@ -292,13 +297,13 @@ function snapshot.restore(bytes, opts)
     return nil, "bad snapshot: " .. err[1]
   end
   if not opts.into then
-    mark_all(marks, stays)
+    snapshot.mark_all(marks, stays)
     return root
   end
   add_changes(writes, differs, state_rule(root, classes))
   if not writes[1] and not marks[1] then return root end
   local fx, problem = recorded.write(function()
-    mark_all(marks, stays)
+    snapshot.mark_all(marks, stays)
     return writes
   end, true)
   if not fx then return nil, problem end

@@ -25,7 +25,7 @@ local function sent(f, twin)
 end
 
 -- The bytes that are made of such a list.
-local function bytes_of(list) return "MWE\3" .. mw.snapshot(list) end
+local function bytes_of(list) return "MWE\4" .. mw.snapshot(list) end
 
 describe("the bytes of effects", function()
   it("do elsewhere what was done", function()
@@ -248,11 +248,12 @@ describe("the bytes of effects", function()
     assert.equal("Middle", Middle.name)
     assert.same({ {}, {} }, { Apart, Base })
     mw.name_class("Class of bytes", Class)
-    local class = { 1, "Class of bytes" }
     assert.same({ nil, "bad effects: it writes to a class" },
-      { mw.patch_bytes({}, bytes_of { { class }, class, 0, "x", true }) })
-    local a = { 0, "a" }
-    local bytes = bytes_of { { a, { 2, 0, a } } }
+      { mw.patch_bytes({}, bytes_of { {}, false, Class, 0, "x", true }) })
+    assert.same({ nil, "bad effects: it fills what is no new table" },
+      { mw.patch_bytes({}, bytes_of { {}, { Class, "x", true } }) })
+    local places = { { "a" } }
+    local bytes = bytes_of { places, false, places, 3, places[1] }
     assert.same({ nil, "bad effects: a class is none that has a name" },
       { mw.patch_bytes({ a = {} }, bytes) })
     assert.is_nil(Class.x)

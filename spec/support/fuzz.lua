@@ -45,7 +45,7 @@ end
 return function(input)
   local bytes, kind, call = input:sub(2), input:byte(), mw.patch_bytes
   if kind == 1 or kind == 2 then bytes = with_header(bytes) end
-  if kind == 1 then bytes = "MWE\3" .. bytes end
+  if kind == 1 then bytes = "MWE\4" .. bytes end
   if kind == 2 or kind == 3 then call = restore end
   local root = world()
   local before = picture(root)

@@ -3,16 +3,16 @@
 --
 -- The bytes are "MWE", a version, and the snapshot of a list:
 --
---     { objects, object, kind, key, value, object, kind, key, value, ... }
+--     { places, fills, object, kind, key, value, object, kind, key, ... }
 --
 -- which has the writes of a script (see script.lua).  A delete has no value, a
 -- change of the class has the class, or false, in the place of key and value.
--- For each object there is a table that stands for it: `objects` itself for the
--- root, and the elements of `objects` for all others:
---
---     { PLACE, key... }                          the way from the root
---     { CLASS, name }
---     { NEW, mark, class or false, key, value... }
+-- Classes and new tables, with what they hold, are those of the snapshot.
+-- `places` stands for the root, and has for each other object that is there a
+-- table that stands for it: the keys of the way from the root.  As snapshots
+-- have no objects that are nothing but keys, and new tables are made before the
+-- places are found, fields of new tables that have to do with these are in
+-- `fills`: { table, key, value, ... }, or false.
 --
 -- Bytes name a class only by the name that the receiver gave it.  So bytes set
 -- no other metatable, and they write into no class.
@@ -23,21 +23,17 @@ local recorded = require "moonwatch.effects.recorded"
 local json = require "moonwatch.json"
 local make_script = require "moonwatch.effects.script"
 local named = require "moonwatch.policy.named"
-local policy = require "moonwatch.policy"
 local snapshot = require "moonwatch.snapshot"
 local state = require "moonwatch.state"
 
 local private = core.private
-local raw = private.raw
+local raw, metatable = private.raw, private.metatable
 
 local bytes = {}
 
-local HEAD = "MWE\3"
-local MEMORY = "not enough memory"
+local HEAD = "MWE\4"
 
-local PLACE, CLASS, NEW = 0, 1, 2
 local KINDS = { insert = 0, update = 1, delete = 2, metatable = 3 }
-local MARKS = { array = 1, object = 2 }
 
 local function fail(message, ...) error { message:format(...) } end
 
@@ -48,39 +44,48 @@ local function no() fail "it has a class" end
 -- Writing
 -- =======================================================
 
--- Returns the list of which the bytes are a snapshot.
+-- Returns the list of which the bytes are a snapshot, and class -> name.
 local function list_of(script, root)
-  local objects = {}
-  local stands, out = { [root] = objects }, { objects }
-  local function said(value)
+  local places, fills, names = {}, {}, {}
+  local stands, out = { [root] = places }, { places, false }
+  local function put(list, value)
     local stand = value ~= nil and stands[value]
-    if stand then return stand end
-    return value
+    if not stand then stand = value end
+    list[#list + 1] = stand
   end
-  local function add(object, stand)
-    stands[object] = stand
-    objects[#objects + 1] = stand
-  end
-  local function put(list, value) list[#list + 1] = said(value) end
-  for _, its in ipairs(script.classes) do
-    add(its.object, { CLASS, its.name })
-  end
+  for _, its in ipairs(script.classes) do names[its.object] = its.name end
   for _, place in ipairs(script.places) do
     if #place > 0 then
-      add(place.object, { PLACE })
-      for _, key in ipairs(place) do put(stands[place.object], key) end
+      local keys = {}
+      stands[place.object], places[#places + 1] = keys, keys
+      for _, key in ipairs(place) do put(keys, key) end
     end
   end
+  local is_new = {}
   for _, its in ipairs(script.tables) do
-    add(its.object, { NEW, MARKS[json.mark(its.object)] or 0,
-      its.class ~= nil and said(its.class) })
+    local stand, mark = {}, json.mark(its.object)
+    if its.class ~= nil then
+      local class = {}
+      names[class] = names[its.class]
+      setmetatable(stand, class)
+    end
+    if mark then json.set_mark(stand, mark) end
+    stands[its.object], is_new[its.object] = stand, true
   end
   for _, its in ipairs(script.tables) do
+    local stand = stands[its.object]
     for _, pair in ipairs(its.fields) do
-      put(stands[its.object], pair[1])
-      put(stands[its.object], pair[2])
+      local key, value = pair[1], pair[2]
+      if stands[key] or stands[value] and not is_new[value] then
+        put(fills, its.object)
+        put(fills, key)
+        put(fills, value)
+      else
+        rawset(stand, key, stands[value] or value)
+      end
     end
   end
+  if fills[1] then out[2] = fills end
   for _, write in ipairs(script.writes) do
     put(out, write.object)
     put(out, KINDS[write.kind])
@@ -91,7 +96,7 @@ local function list_of(script, root)
       if write.kind ~= "delete" then put(out, write.value) end
     end
   end
-  return out
+  return out, names
 end
 
 --- Returns the effects as a string, for a program that has a copy of what was
@@ -102,7 +107,8 @@ function bytes.to_bytes(self, root)
   check.argument(type(root) == "table", 1, "to_bytes", "table", root)
   local script, message = make_script(self, { root = root }, nil, true)
   if not script then return nil, message end
-  local text, way = snapshot.write(list_of(script, root), no, yes, {})
+  local list, names = list_of(script, root)
+  local text, way = snapshot.write(list, no, yes, names)
   if not text then return nil, way[1] .. " cannot be sent" end
   return HEAD .. text
 end
@@ -116,11 +122,10 @@ end
 local Reader = {}
 Reader.__index = Reader
 
--- Returns a value, or the object for which a table stands.
+-- Returns a value, or the object that it stands for.
 function Reader:value(value)
-  if type(value) ~= "table" then return value end
   local object = self.objects[value]
-  if object == nil then fail "it refers to an object that there is not" end
+  if object == nil then return value end
   return object
 end
 
@@ -129,25 +134,12 @@ function Reader:key(key)
   return self:value(key)
 end
 
-function Reader:class(stand)
-  local class = stand and self:value(stand) or nil
-  if class ~= nil and not self.classes[class] then
-    fail "a class is none that has a name"
-  end
-  return class
-end
-
-function Reader:named_class(name)
-  local class = named.class(name)
-  if not class then fail("no class has the name '%s'", tostring(name)) end
-  self.classes[class] = true
-  return class
-end
-
-function Reader:place(stand)
+-- Returns the object at a place.
+function Reader:find(keys)
   local object = self.root
-  for i = 2, #stand do
-    local parent, key = object, self:key(stand[i])
+  for _, key in ipairs(keys) do
+    local parent = object
+    key = self:key(key)
     object = nil
     if type(parent) == "table" then object = rawget(raw(parent), key) end
     if type(object) == "table" and
@@ -161,37 +153,19 @@ function Reader:place(stand)
   return object
 end
 
--- Finds what there is, and checks what the new tables are.
-function Reader:find(stand)
-  local kind = type(stand) == "table" and stand[1]
-  if kind == PLACE then
-    self.objects[stand] = self:place(stand)
-  elseif kind == CLASS then
-    self.objects[stand] = self:named_class(stand[2])
-  elseif kind == NEW then
-    local mark = stand[2]
-    if mark ~= 0 and mark ~= 1 and mark ~= 2 then
-      fail "a table has an unknown mark"
-    end
-    self.objects[stand], self.new[#self.new + 1] = {}, stand
-    self.has_classes = self:class(stand[3]) ~= nil or self.has_classes
-  else
-    fail "it has an object of an unknown kind"
-  end
-end
-
 function Reader:write(i)
   local list = self.list
   local object, kind = self:value(list[i]), list[i + 1]
   if type(object) ~= "table" then fail "it writes to what is no table" end
   if self.classes[object] then fail "it writes to a class" end
   if kind == KINDS.metatable then
-    local class = self:class(list[i + 2])
-    local metatable = class and named.metatable(class)
-    if class and not metatable then
-      fail "a class does not show its metatable"
+    local class = self:value(list[i + 2]) or nil
+    if class ~= nil and not self.classes[class] then
+      fail "a class is none that has a name"
     end
-    return { object = object, new = metatable, kind = "metatable" }, i + 3
+    local new = class and named.metatable(class)
+    if class and not new then fail "a class does not show its metatable" end
+    return { object = object, new = new, kind = "metatable" }, i + 3
   end
   local key = self:key(list[i + 2])
   if kind == KINDS.delete then
@@ -203,53 +177,53 @@ function Reader:write(i)
     kind = kind == KINDS.insert and "insert" or "update" }, i + 4
 end
 
--- Fills the new tables.  Returns the writes.
-function Reader:run()
-  for _, stand in ipairs(self.new) do
-    local object = self.objects[stand]
-    if stand[2] > 0 then private.set_mark(object, stand[2]) end
-    for i = 4, #stand, 2 do
-      rawset(raw(object), self:key(stand[i]), self:value(stand[i + 1]))
+-- Fills the new tables.
+function Reader:fill(fills)
+  for i = 1, #fills, 3 do
+    local object = fills[i]
+    if type(object) ~= "table" or self.objects[object] or
+      self.classes[object] then
+      fail "it fills what is no new table"
     end
-  end
-  local writes, at = {}, 2
-  while at <= #self.list do
-    writes[#writes + 1], at = self:write(at)
-  end
-  return writes
-end
-
--- Makes the new tables, those with a class by the program's functions.
-function Reader:make()
-  for _, stand in ipairs(self.new) do
-    local class, ok, object = self:class(stand[3]), true, {}
-    if class then ok, object = pcall(policy.new_object, class) end
-    if object == MEMORY then error(MEMORY, 0) end
-    if not ok then
-      fail("class '%s' makes no object: %s", named.name(class),
-        tostring(object))
-    end
-    self.objects[stand] = object
+    rawset(raw(object), self:key(fills[i + 1]), self:value(fills[i + 2]))
   end
 end
 
--- Returns the writes.  Objects of classes are made by the program's functions,
--- so they are made when all has been found right; then all is done once more.
+local function check_list(list)
+  if type(list) ~= "table" or metatable(list) ~= nil then
+    fail "it has no such list"
+  end
+end
+
+-- Returns the writes.
 local function read(root, text)
   if text:sub(1, 3) ~= HEAD:sub(1, 3) then fail "these are not effects" end
   if text:sub(1, 4) ~= HEAD then fail "the version is not known here" end
-  local list = private.restore(text:sub(5), no, no)
-  local objects = list[1]
-  if type(objects) ~= "table" then fail "it has no list of objects" end
+  local classes = {}
+  local list, userdata, _, _, _, _, marks = private.restore(text:sub(5),
+    snapshot.make, function(name)
+      local class = snapshot.class_of(name)
+      classes[class] = true
+      return class
+    end)
+  if userdata[1] then fail "it has a userdata" end
+  check_list(list)
+  local places, fills = list[1], list[2] or {}
+  check_list(places)
+  check_list(fills)
   local self = setmetatable({
-    root = root, list = list, objects = { [objects] = root }, new = {},
-    classes = {}, has_classes = false, is_state = state.below(root),
+    root = root, list = list, objects = { [places] = root },
+    classes = classes, is_state = state.below(root),
   }, Reader)
-  for _, stand in ipairs(objects) do self:find(stand) end
-  local writes = self:run()
-  if not self.has_classes then return writes end
-  self:make()
-  return self:run()
+  for _, keys in ipairs(places) do
+    check_list(keys)
+    self.objects[keys] = self:find(keys)
+  end
+  snapshot.mark_all(marks, {})
+  self:fill(fills)
+  local writes, at = {}, 3
+  while at <= #list do writes[#writes + 1], at = self:write(at) end
+  return writes
 end
 
 -- }======================================================
