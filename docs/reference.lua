@@ -391,8 +391,7 @@ return {
     { "effects:reads() -> reads?: moonwatch.Read[]", [[Returns what was read, or
       nil if the transaction was not asked for reads.]] },
     { "effects:rollback() -> effects: moonwatch.Effects", [[Gives all fields the
-      values from before, whatever they hold. A second time, something must have
-      been written since.]] },
+      values from before, whatever they hold.]] },
     { "effects:apply(opts?: moonwatch.ApplyOptions) -> effects?:\z
         moonwatch.Effects, message?: string, entry?: moonwatch.Entry", [[Writes
       all entries again, if the fields hold what they held before the effects;

@@ -318,7 +318,6 @@ describe("a call of a userdata's mutator", function()
       assert.equal("c y", show(list))
       fx:rollback()
       assert.equal("a", show(list))
-      assert.error_matches(function() fx:rollback() end, "taken back already")
       assert(effects:apply())
     end
     assert(fx:invert():apply())
@@ -368,7 +367,6 @@ describe("a call of a userdata's mutator", function()
       list[3] = "e"
     end)
     fx:rollback()
-    assert.error_matches(function() fx:rollback() end, "taken back already")
   end)
 
   it("is asked about, and what was written before, where the state is another",

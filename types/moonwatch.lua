@@ -340,8 +340,7 @@ function effects:objects() end
 ---@return moonwatch.Read[]? reads
 function effects:reads() end
 
----Gives all fields the values from before, whatever they hold. A second time,
----something must have been written since.
+---Gives all fields the values from before, whatever they hold.
 ---@return moonwatch.Effects effects
 function effects:rollback() end
 

@@ -126,12 +126,4 @@ end
 
 private.on_rollback = transaction.on_rollback
 
---- Calls `f(...)` and returns its result.  If `f` raises, its writes are taken
--- back, and the error goes on.
-function transaction.attempt(f, ...)
-  local ok, err, result = private.run(nil, nil, true, f, ...)
-  if not ok then error(err, 0) end
-  return result
-end
-
 return transaction

@@ -191,123 +191,74 @@ function recorded.raise(problem)
   if problem then error(problem[1], 0) end
 end
 
--- The set of the effects that `rollback` has taken back.  All copies of this
--- file share the set.
-private.taken_back = private.taken_back or setmetatable({}, { __mode = "k" })
-local taken_back = private.taken_back
-
--- Puts effects into the set, or takes them out, until the transaction around
--- is taken back.
-local function mark(fx, is)
-  local was = taken_back[fx]
-  if was == is then return end
-  private.on_rollback(function() taken_back[fx] = was end)
-  taken_back[fx] = is
-end
-
-local function take_back(fx)
-  local problem = private.take_back(fx)
-  mark(fx, true)
-  return problem
-end
-
--- Returns array `numbers` of the entries whose fields hold something else than
--- the effects say, and number -> what they hold; or nil.
-local function differences(self, by)
-  return private.changed(self, state.same, by < 0)
-end
-
 --- Gives all fields the values from before the effects.  Returns the effects.
--- A second time, there must be a field that holds something else.
 function recorded:rollback(...)
   its_own(self, "rollback")
   check.nothing("rollback", ...)
-  if taken_back[self] and not differences(self, 1) then
-    error("calling 'rollback' on effects that are taken back already", 2)
-  end
-  local problem = transaction.attempt(take_back, self)
+  local ok, err, problem = private.run(nil, nil, true, private.take_back, self)
+  if not ok then error(err, 0) end
   recorded.raise(problem)
   return self
 end
 
-local function conflict(e)
-  return ("%s has changed meanwhile"):format(
-    e.kind == "metatable" and "the class" or
-    ("field '%s'"):format(tostring(e.key))), e
-end
+local DECISIONS = { abort = true, overwrite = true, skip = true }
 
--- Asks what to do about an entry; the program is at `level`.
-local function decide(on_conflict, e, actual, level)
-  local decision = on_conflict and on_conflict(e, actual) or "abort"
-  if decision ~= "abort" and decision ~= "overwrite" and decision ~= "skip" then
-    error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
-      "'abort'"):format(tostring(decision)), level + 1)
-  end
-  return decision
-end
-
--- Leaves out the entries of the fields of `object` for which `is_its(name)`.
-local function leave_out(self, instead, object, is_its)
-  for i = 1, #self do
-    local e = entry_at(self, i)
-    if e.object == object and is_its(name_of(e.key, e.kind)) then
-      instead[i] = false
-    end
-  end
-end
-
--- Decides about the fields that hold something else.  Returns a message and the
--- entry in question, or nil and what the core writes instead of the entries.
-local function choose(self, by, on_conflict, level)
-  local numbers, values = differences(self, by)
-  if not numbers then return nil end
-  local instead = {}
-  for _, i in ipairs(numbers) do
-    local e = entry_at(self, i)
-    local decision = instead[i] == nil and
-      decide(on_conflict, entry_at(self, i), values[i], level)
-    if decision == "abort" then return conflict(e) end
-    if decision == "skip" then
-      local name = name_of(e.key, e.kind)
-      leave_out(self, instead, e.object, function(its) return its == name end)
-    end
-  end
-  return nil, instead
-end
-
--- Returns the first entry for which a position of a list came or went.
+-- Returns the number of the first entry for which a position of a list came or
+-- went.
 local function entry_of_list(self, known)
   for i = 1, #self do
-    local e = entry_at(self, i)
-    if e.object == known.object and math.type(e.key) == "integer" and
-      (e.old == nil) ~= (e.new == nil) then
-      return e
+    local object, key, old, new = get(self, i)
+    if object == known.object and math.type(key) == "integer" and
+      (old == nil) ~= (new == nil) then
+      return i
     end
   end
 end
 
--- Likewise, about a list that is longer or shorter than it was.
-local function choose_list(self, known, on_conflict, instead, level)
-  local e = entry_of_list(self, known)
-  local actual = rawget(private.raw(known.object), e.key)
-  local decision = decide(on_conflict, entry_of_list(self, known), actual,
-    level)
-  if decision == "abort" then
-    return ("the list has changed meanwhile, at or behind its position %d")
-      :format(known.first), e
+-- Decides about the fields that hold something else, and about a list that is
+-- another one (see lists.lua).  Returns a message and the entry in question, or
+-- nil and what the core writes instead of the entries.  The program is at
+-- `level`.
+local function choose(self, by, on_conflict, list, level)
+  local numbers, values = private.changed(self, state.same, by < 0)
+  local instead = (numbers or list) and {}
+  -- Asks about the entry number `i`; skips those of its object for which
+  -- `is_its(name)`.
+  local function aborts(i, actual, is_its)
+    local e = entry_at(self, i)
+    local object, decision = e.object, "abort"
+    if on_conflict then decision = on_conflict(e, actual) or decision end
+    if not DECISIONS[decision] then
+      error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
+        "'abort'"):format(tostring(decision)), level + 1)
+    end
+    for n = 1, decision == "skip" and #self or 0 do
+      local its, key, _, _, kind = get(self, n)
+      if its == object and is_its(name_of(key, kind)) then
+        instead[n] = false
+      end
+    end
+    return decision == "abort"
   end
-  if decision == "overwrite" then return nil, instead end
-  instead = instead or {}
-  leave_out(self, instead, known.object, function(name)
-    return math.type(name) == "integer"
-  end)
+  for _, i in ipairs(numbers or {}) do
+    local _, key, _, _, kind = get(self, i)
+    local name = name_of(key, kind)
+    local function is_its(other) return other == name end
+    if instead[i] == nil and aborts(i, values[i], is_its) then
+      local what = kind == "metatable" and "the class" or
+        ("field '%s'"):format(tostring(key))
+      return what .. " has changed meanwhile", entry_at(self, i)
+    end
+  end
+  if not list then return nil, instead end
+  local i = entry_of_list(self, list)
+  local object, key = get(self, i)
+  local function is_position(name) return math.type(name) == "integer" end
+  if aborts(i, rawget(private.raw(object), key), is_position) then
+    return ("the list has changed meanwhile, at or behind its position %d")
+      :format(list.first), entry_at(self, i)
+  end
   return nil, instead
-end
-
--- Makes the writes of effects that `rollback` may have taken back.
-local function write_again(fx, by, instead, progress)
-  if by > 0 then mark(fx, nil) end
-  return private.store(fx, by, instead, progress)
 end
 
 --- Undoes the effects (`by` is -1) or writes them again (1), if the objects
@@ -318,14 +269,11 @@ end
 -- and `bare` asks for true instead of effects.
 function recorded.travel(self, by, on_conflict, level, bare, mark_of, label,
   list)
-  local message, its = choose(self, by, on_conflict, level + 1)
-  if not message and list then
-    message, its = choose_list(self, list, on_conflict, its, level + 1)
-  end
+  local message, its = choose(self, by, on_conflict, list, level + 1)
   if message then return nil, message, its end
   local progress = {}
   local ok, fx, problem = private.run(mark_of, label, bare,
-    taken_back[self] and write_again or private.store, self, by, its, progress)
+    private.store, self, by, its, progress)
   if ok then return fx, problem end
   return nil, tostring(fx), progress.at and entry_at(self, progress.at)
 end
