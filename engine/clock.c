@@ -62,27 +62,15 @@ int mwi_clock_open(mw_engine *e) {
   return mw_clock_open(e, NULL, 0, &first);
 }
 
-void mwi_clock_close(mw_engine *e) {
+void mwi_clock_blocks(mw_engine *e, mwi_visit f) {
   mwi_clocks *part = &e->clock;
   uint32_t i;
   for (i = 0; i < part->n; i++) {
-    mwi_clock *clock = clock_of(e, i);
-    mwi_column_drop(e, &clock->tags, sizeof(mwi_clock_page));
-    mwi_free(e, clock->name, clock->len + 1);
-  }
-  mwi_free(e, part->clocks, part->size * sizeof(mwi_clock));
-}
-
-size_t mwi_clock_bytes(const mw_engine *e) {
-  const mwi_clocks *part = &e->clock;
-  size_t bytes = part->size * sizeof(mwi_clock);
-  uint32_t i;
-  for (i = 0; i < part->n; i++) {
     const mwi_clock *clock = clock_of(e, i);
-    bytes += mwi_column_bytes(&clock->tags, sizeof(mwi_clock_page));
-    if (clock->name != NULL) bytes += clock->len + 1;
+    mwi_column_blocks(e, &clock->tags, sizeof(mwi_clock_page), f);
+    f(e, clock->name, clock->len + 1);
   }
-  return bytes;
+  f(e, part->clocks, part->size * sizeof(mwi_clock));
 }
 
 /* }====================================================== */

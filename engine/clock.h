@@ -25,7 +25,7 @@ typedef struct mwi_clocks {
 } mwi_clocks;
 
 MWI_API int mwi_clock_open(mw_engine *e);
-MWI_API void mwi_clock_close(mw_engine *e);
+MWI_API void mwi_clock_blocks(mw_engine *e, mwi_visit f);
 
 static inline mwi_clock_page *mwi_clock_page_of(const mwi_clock *clock,
                                                 uint32_t slot) {
@@ -54,8 +54,5 @@ static inline int mwi_clock_stamp(const mwi_clock *clock, uint32_t slot) {
 
 /* Removes the tags of all clocks from a slot. */
 MWI_API void mwi_clock_forget(mw_engine *e, uint32_t slot);
-
-/* Returns the bytes that the part has allocated. */
-MWI_API size_t mwi_clock_bytes(const mw_engine *e);
 
 #endif

@@ -24,18 +24,25 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   return NULL;
 }
 
+static void object_blocks(mw_engine *e, mwi_visit f) {
+  mwi_record_blocks(e, f);
+  mwi_identity_blocks(e, f);
+  mwi_clock_blocks(e, f);
+}
+
+/* Calls no callback of the host, which may be gone: strings are not
+** released. */
 void mw_engine_close(mw_engine *e) {
   if (e == NULL) return;
   mwi_check_enter(e);
   mwi_check_call(e->check.guards == 0);
-  mwi_trace_close(e);
-  mwi_hierarchy_close(e);
-  mwi_journal_close(e);
-  mwi_reader_close(e);
-  mwi_tree_close(e);
-  mwi_watch_close(e);
-  mwi_identity_close(e);
-  mwi_clock_close(e);
+  mwi_trace_blocks(e, mwi_free);
+  mwi_hierarchy_blocks(e, mwi_free);
+  mwi_journal_blocks(e, mwi_free);
+  mwi_reader_blocks(e, mwi_free);
+  mwi_tree_blocks(e, mwi_free);
+  mwi_watch_blocks(e, mwi_free);
+  object_blocks(e, mwi_free);
   e->alloc(e->ud, e, sizeof(mw_engine), 0);
 }
 
@@ -67,12 +74,23 @@ void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
   return p;
 }
 
-void mw_memory_info(const mw_engine *e, mw_memory *memory) {
-  memory->objects = sizeof(mw_engine) + mwi_identity_bytes(e) +
-                    mwi_clock_bytes(e) + mwi_object_bytes(e);
-  memory->watches = mwi_watch_bytes(e) + mwi_tree_bytes(e);
-  memory->journal = mwi_journal_bytes(e) + mwi_reader_bytes(e);
-  memory->names = mwi_hierarchy_bytes(e);
-  memory->traces = mwi_trace_bytes(e);
+static void count_block(mw_engine *e, void *p, size_t size) {
+  if (p != NULL) e->counted += size;
+}
+
+static size_t bytes_of(mw_engine *e, void (*blocks)(mw_engine *, mwi_visit)) {
+  e->counted = 0;
+  blocks(e, count_block);
+  return e->counted;
+}
+
+void mw_memory_info(mw_engine *e, mw_memory *memory) {
+  memory->objects = sizeof(mw_engine) + bytes_of(e, object_blocks);
+  memory->watches =
+      bytes_of(e, mwi_watch_blocks) + bytes_of(e, mwi_tree_blocks);
+  memory->journal =
+      bytes_of(e, mwi_journal_blocks) + bytes_of(e, mwi_reader_blocks);
+  memory->names = bytes_of(e, mwi_hierarchy_blocks);
+  memory->traces = bytes_of(e, mwi_trace_blocks);
   memory->total = e->bytes;
 }

@@ -18,6 +18,10 @@
 #define MWI_API extern
 #endif
 
+/* What is done with each block of a part: each part has one walk over its
+** memory, which frees the part, or counts what the part has. */
+typedef void (*mwi_visit)(mw_engine *e, void *p, size_t size);
+
 #include "age.h"
 #include "check.h"
 #include "pool.h"
@@ -35,7 +39,8 @@
 struct mw_engine {
   mw_alloc alloc;
   void *ud;
-  size_t bytes; /* allocated, with the engine itself */
+  size_t bytes;   /* allocated, with the engine itself */
+  size_t counted; /* see mw_memory_info */
   mwi_identity identity;
   mwi_clocks clock;
   mwi_watches watch;

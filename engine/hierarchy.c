@@ -54,15 +54,18 @@ void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes) {
     mwi_hierarchy_cut(h, stack, 0);
 }
 
-void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes) {
-  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
-  mwi_stack *stack;
+static void blocks_of(mw_engine *e, mwi_hierarchy *h, mwi_visit f) {
+  const mwi_stack *stack;
   uint32_t slot = 0;
   while ((stack = mwi_hierarchy_next(h, &slot)) != NULL)
-    free_stack(e, h, stack);
-  mwi_column_drop(e, &h->stacks, STACKS);
-  mwi_column_drop(e, &h->names, NAMES);
-  mwi_free(e, h, sizeof(mwi_hierarchy));
+    f(e, stack->frames, stack->size * sizeof(mw_frame));
+  mwi_column_blocks(e, &h->stacks, STACKS, f);
+  mwi_column_blocks(e, &h->names, NAMES, f);
+  f(e, h, sizeof(mwi_hierarchy));
+}
+
+void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes) {
+  blocks_of(e, mwi_hierarchy_of(&e->scope, scopes), mwi_free);
   e->scope.all[scopes] = NULL;
 }
 
@@ -70,33 +73,12 @@ size_t mw_hierarchy_frames(const mw_engine *e, mw_hierarchy scopes) {
   return mwi_hierarchy_of(&e->scope, scopes)->frames;
 }
 
-void mwi_hierarchy_close(mw_engine *e) {
-  uint32_t i;
-  for (i = 0; i < e->scope.n; i++)
-    if (e->scope.all[i] != NULL) mw_hierarchy_close(e, i);
-  mwi_free(e, e->scope.all, e->scope.size * sizeof(e->scope.all));
-}
-
-static size_t stack_bytes(const mwi_hierarchy *h) {
-  const mwi_stack *stack;
-  size_t bytes = 0;
-  uint32_t slot = 0;
-  while ((stack = mwi_hierarchy_next(h, &slot)) != NULL)
-    bytes += stack->size * sizeof(mw_frame);
-  return bytes;
-}
-
-size_t mwi_hierarchy_bytes(const mw_engine *e) {
+void mwi_hierarchy_blocks(mw_engine *e, mwi_visit f) {
   const mwi_hierarchies *part = &e->scope;
-  size_t bytes = part->size * sizeof(*part->all);
   uint32_t i;
-  for (i = 0; i < part->n; i++) {
-    const mwi_hierarchy *h = part->all[i];
-    if (h == NULL) continue;
-    bytes += sizeof(*h) + mwi_column_bytes(&h->stacks, STACKS) +
-             mwi_column_bytes(&h->names, NAMES) + stack_bytes(h);
-  }
-  return bytes;
+  for (i = 0; i < part->n; i++)
+    if (part->all[i] != NULL) blocks_of(e, part->all[i], f);
+  f(e, part->all, part->size * sizeof(*part->all));
 }
 
 /* }====================================================== */

@@ -41,7 +41,7 @@ typedef struct mwi_hierarchies {
   uint32_t n, size;
 } mwi_hierarchies;
 
-MWI_API void mwi_hierarchy_close(mw_engine *e);
+MWI_API void mwi_hierarchy_blocks(mw_engine *e, mwi_visit f);
 
 /* Ends the stacks of the thread in a slot. */
 MWI_API void mwi_hierarchy_forget(mw_engine *e, uint32_t slot);
@@ -134,8 +134,5 @@ static inline void mwi_hierarchy_pop(mwi_hierarchy *h, mwi_stack *stack) {
   element->frames--;
   if (element->stack == mw_slot(stack->thread)) element->at = frame->before;
 }
-
-/* Returns the bytes that the part has allocated. */
-MWI_API size_t mwi_hierarchy_bytes(const mw_engine *e);
 
 #endif

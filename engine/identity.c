@@ -141,22 +141,13 @@ int mwi_identity_open(mw_engine *e) {
   return mw_clock_open(e, NULL, 0, &part->given);
 }
 
-void mwi_identity_close(mw_engine *e) {
+void mwi_identity_blocks(mw_engine *e, mwi_visit f) {
   mwi_identity *part = &e->identity;
   uint32_t i;
   for (i = 0; i < 2 * MWI_SHARDS && part->shards != NULL; i++)
-    mwi_table_drop(e, &part->shards[i]);
-  mwi_free(e, part->shards, 2 * MWI_SHARDS * sizeof(mwi_table));
-  mwi_column_drop(e, &part->pages, sizeof(mwi_identity_page));
-}
-
-size_t mwi_identity_bytes(const mw_engine *e) {
-  const mwi_identity *part = &e->identity;
-  size_t bytes = 2 * MWI_SHARDS * sizeof(mwi_table);
-  uint32_t i;
-  for (i = 0; i < 2 * MWI_SHARDS; i++)
-    bytes += mwi_table_bytes(&part->shards[i]);
-  return bytes + mwi_column_bytes(&part->pages, sizeof(mwi_identity_page));
+    mwi_table_blocks(e, &part->shards[i], f);
+  f(e, part->shards, 2 * MWI_SHARDS * sizeof(mwi_table));
+  mwi_column_blocks(e, &part->pages, sizeof(mwi_identity_page), f);
 }
 
 static void give_back(mwi_identity *part, uint32_t slot) {

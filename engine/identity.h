@@ -40,7 +40,7 @@ typedef struct mwi_identity {
 
 /* Opens the part; the clocks must be open. */
 MWI_API int mwi_identity_open(mw_engine *e);
-MWI_API void mwi_identity_close(mw_engine *e);
+MWI_API void mwi_identity_blocks(mw_engine *e, mwi_visit f);
 
 /* The page of a slot below `top`. */
 static inline mwi_identity_page *mwi_identity_page_of(const mwi_identity *part,
@@ -78,8 +78,5 @@ static inline mw_handle mwi_identity_handle(const mwi_identity *part,
   if ((age & MWI_TAKEN) == 0) return MW_NONE;
   return (mw_handle)(age ^ MWI_TAKEN) << 32 | slot;
 }
-
-/* Returns the bytes that the part has allocated. */
-MWI_API size_t mwi_identity_bytes(const mw_engine *e);
 
 #endif

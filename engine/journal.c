@@ -1004,27 +1004,13 @@ int mw_object_is_tracked(const mw_engine *e, mw_handle obj) {
 
 /* }====================================================== */
 
-/* Calls no callback, for the host may be gone: strings are not released. */
-void mwi_journal_close(mw_engine *e) {
-  mwi_journal *part = &e->journal;
-  uint32_t i;
-  for (i = 1; i <= part->n_logs; i++)
-    mwi_free(e, part->logs[i].entries, part->logs[i].size * sizeof(mw_entry));
-  mwi_free(e, part->logs, part->size_logs * sizeof(*part->logs));
-  mwi_free(e, part->owners, part->size_owners * sizeof(*part->owners));
-  mwi_column_drop(e, &part->stakes.items, MWI_PAGE * sizeof(mwi_stake));
-  mwi_table_drop(e, &part->fields);
-}
-
-size_t mwi_journal_bytes(const mw_engine *e) {
+void mwi_journal_blocks(mw_engine *e, mwi_visit f) {
   const mwi_journal *part = &e->journal;
-  size_t bytes =
-      part->size_logs * sizeof(*part->logs) +
-      part->size_owners * sizeof(*part->owners) +
-      mwi_column_bytes(&part->stakes.items, MWI_PAGE * sizeof(mwi_stake)) +
-      mwi_table_bytes(&part->fields);
   uint32_t i;
   for (i = 1; i <= part->n_logs; i++)
-    bytes += part->logs[i].size * sizeof(mw_entry);
-  return bytes;
+    f(e, part->logs[i].entries, part->logs[i].size * sizeof(mw_entry));
+  f(e, part->logs, part->size_logs * sizeof(*part->logs));
+  f(e, part->owners, part->size_owners * sizeof(*part->owners));
+  mwi_pool_blocks(e, &part->stakes, sizeof(mwi_stake), f);
+  mwi_table_blocks(e, &part->fields, f);
 }

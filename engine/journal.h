@@ -167,9 +167,6 @@ typedef struct mwi_undone {
 /* Goes on to the next write; returns 0 at the end.  Nobody writes meanwhile. */
 MWI_API int mwi_journal_undone(const mw_engine *e, mwi_undone *walk);
 
-MWI_API void mwi_journal_close(mw_engine *e);
-
-/* Returns the bytes that the part has allocated. */
-MWI_API size_t mwi_journal_bytes(const mw_engine *e);
+MWI_API void mwi_journal_blocks(mw_engine *e, mwi_visit f);
 
 #endif

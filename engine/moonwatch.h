@@ -109,7 +109,7 @@ typedef struct mw_memory {
 } mw_memory;
 
 /* Fills `*memory`, whose `size` the caller has set.  Looks at each page. */
-MW_API void mw_memory_info(const mw_engine *e, mw_memory *memory);
+MW_API void mw_memory_info(mw_engine *e, mw_memory *memory);
 
 /* }====================================================== */
 

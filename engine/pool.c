@@ -27,20 +27,17 @@ void *mwi_column_need(mw_engine *e, mwi_column *column, uint32_t index,
   return column->pages[i];
 }
 
-void mwi_column_drop(mw_engine *e, mwi_column *column, size_t size) {
+void mwi_column_blocks(mw_engine *e, const mwi_column *column, size_t size,
+                       mwi_visit f) {
   uint32_t i;
-  for (i = 0; i < column->n; i++) mwi_free(e, column->pages[i], size);
-  mwi_free(e, column->pages, column->n * sizeof(void *));
-  column->pages = NULL;
-  column->n = 0;
+  for (i = 0; i < column->n; i++) f(e, column->pages[i], size);
+  f(e, column->pages, column->n * sizeof(void *));
 }
 
-size_t mwi_column_bytes(const mwi_column *column, size_t size) {
-  size_t bytes = column->n * sizeof(void *);
-  uint32_t i;
-  for (i = 0; i < column->n; i++)
-    if (column->pages[i] != NULL) bytes += size;
-  return bytes;
+void mwi_column_drop(mw_engine *e, mwi_column *column, size_t size) {
+  mwi_column_blocks(e, column, size, mwi_free);
+  column->pages = NULL;
+  column->n = 0;
 }
 
 uint32_t mwi_pool_take(mw_engine *e, mwi_pool *pool, size_t width) {

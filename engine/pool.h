@@ -37,8 +37,9 @@ MWI_API void *mwi_column_need(mw_engine *e, mwi_column *column, uint32_t index,
 /* Frees all pages, of `size` bytes. */
 MWI_API void mwi_column_drop(mw_engine *e, mwi_column *column, size_t size);
 
-/* Returns the bytes of a column with pages of `size` bytes. */
-MWI_API size_t mwi_column_bytes(const mwi_column *column, size_t size);
+/* Calls `f` with the blocks of a column with pages of `size` bytes. */
+MWI_API void mwi_column_blocks(mw_engine *e, const mwi_column *column,
+                               size_t size, mwi_visit f);
 
 typedef struct mwi_pool {
   mwi_column items;
@@ -55,6 +56,12 @@ static inline void *mwi_pool_at(const mwi_pool *pool, uint32_t i,
 
 /* Takes an element; returns 0 when there is no memory. */
 MWI_API uint32_t mwi_pool_take(mw_engine *e, mwi_pool *pool, size_t width);
+
+/* Calls `f` with the blocks of a pool. */
+static inline void mwi_pool_blocks(mw_engine *e, const mwi_pool *pool,
+                                   size_t width, mwi_visit f) {
+  mwi_column_blocks(e, &pool->items, MWI_PAGE * width, f);
+}
 
 /* Gives an element back. */
 MWI_API void mwi_pool_give(mwi_pool *pool, uint32_t i, size_t width);

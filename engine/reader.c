@@ -408,25 +408,11 @@ uint64_t mw_delivery_find(const mw_engine *e, uint64_t before, mw_handle obj,
 
 /* }====================================================== */
 
-/* Calls no callback, for the host may be gone: strings are not released. */
-void mwi_reader_close(mw_engine *e) {
-  mwi_readers *part = &e->reader;
-  while (part->first <= part->last) {
-    mwi_reader_page **page = ring_page(part, part->first);
-    mwi_free(e, *page, PAGE_SIZE);
-    part->first += PAGE - part->first % PAGE;
-  }
-  free_pages(e);
-  mwi_free(e, part->list, part->size * sizeof(*part->list));
-}
-
-size_t mwi_reader_bytes(const mw_engine *e) {
+void mwi_reader_blocks(mw_engine *e, mwi_visit f) {
   const mwi_readers *part = &e->reader;
-  size_t bytes =
-      part->size * sizeof(*part->list) + part->n_pages * sizeof(*part->pages);
   uint32_t i;
-  if (part->spare != NULL) bytes += PAGE_SIZE;
-  for (i = 0; i < part->n_pages; i++)
-    if (part->pages[i] != NULL) bytes += PAGE_SIZE;
-  return bytes;
+  for (i = 0; i < part->n_pages; i++) f(e, part->pages[i], PAGE_SIZE);
+  f(e, part->pages, part->n_pages * sizeof(*part->pages));
+  f(e, part->spare, PAGE_SIZE);
+  f(e, part->list, part->size * sizeof(*part->list));
 }

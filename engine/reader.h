@@ -74,9 +74,6 @@ MWI_API uint64_t mwi_reader_find(const mw_engine *e, uint64_t first,
 /* An entry that should be delivered is lost. */
 MWI_API void mwi_reader_lose(mw_engine *e);
 
-MWI_API void mwi_reader_close(mw_engine *e);
-
-/* Returns the bytes that the part has allocated. */
-MWI_API size_t mwi_reader_bytes(const mw_engine *e);
+MWI_API void mwi_reader_blocks(mw_engine *e, mwi_visit f);
 
 #endif

@@ -27,21 +27,17 @@ static void *resize(mw_engine *e, void *p, size_t nsize) {
   return fresh + 1;
 }
 
-static void release(mw_engine *e, void *p) {
+static void visit(mw_engine *e, void *p, mwi_visit f) {
   header *block;
   if (p == NULL) return;
   block = (header *)p - 1;
-  mwi_resize(e, block, (size_t)block->size, 0);
-}
-
-static size_t bytes_of(const void *p) {
-  return (p == NULL) ? 0 : (size_t)((const header *)p - 1)->size;
+  f(e, block, (size_t)block->size);
 }
 
 #define kcalloc(N, Z) NULL
 #define kmalloc(Z) resize(h->e, NULL, Z)
 #define krealloc(P, Z) resize(h->e, P, Z)
-#define kfree(P) release(h->e, P)
+#define kfree(P) visit(h->e, P, mwi_free)
 
 #if !defined(__has_include)
 #include <khash.h>
@@ -107,14 +103,14 @@ void mwi_table_replace(mwi_table *t, uint32_t hash, uint32_t number,
 
 void mwi_table_empty(mwi_table *t) { kh_clear_numbers(t); }
 
-void mwi_table_drop(mw_engine *e, mwi_table *t) {
-  release(e, t->flags);
-  release(e, t->keys);
-  memset(t, 0, sizeof(*t));
+void mwi_table_blocks(mw_engine *e, const mwi_table *t, mwi_visit f) {
+  visit(e, t->flags, f);
+  visit(e, t->keys, f);
 }
 
-size_t mwi_table_bytes(const mwi_table *t) {
-  return bytes_of(t->flags) + bytes_of(t->keys);
+void mwi_table_drop(mw_engine *e, mwi_table *t) {
+  mwi_table_blocks(e, t, mwi_free);
+  memset(t, 0, sizeof(*t));
 }
 
 /* Returns how many buckets keep a third of themselves empty. */

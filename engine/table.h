@@ -90,8 +90,8 @@ MWI_API void mwi_table_empty(mwi_table *t);
 /* Frees the memory; the table is as at first. */
 MWI_API void mwi_table_drop(mw_engine *e, mwi_table *t);
 
-/* Returns the bytes that the table has allocated. */
-MWI_API size_t mwi_table_bytes(const mwi_table *t);
+/* Calls `f` with the blocks of the table. */
+MWI_API void mwi_table_blocks(mw_engine *e, const mwi_table *t, mwi_visit f);
 
 /* Returns the size of the memory that a table of at most `n` entries needs, a
 ** multiple of 8; and makes a table in memory that is aligned for a uint64_t.

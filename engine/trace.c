@@ -49,20 +49,28 @@ static void free_text(mw_engine *e, mwi_trace_event *event) {
   event->has = MWI_ARGS_NONE;
 }
 
-static void free_texts(mw_engine *e, mw_trace *t) {
-  uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
-  for (i = 0; i < n; i++) free_text(e, &t->events[i]);
+static void blocks_of_names(mw_engine *e, const mwi_trace_names *names,
+                            mwi_visit f) {
+  uint32_t i;
+  for (i = 1; i < names->n; i++) f(e, names->list[i].text, names->list[i].len);
+  f(e, names->list, names->size * sizeof(mwi_trace_name));
+  mwi_table_blocks(e, &names->table, f);
 }
 
-static void free_names(mw_engine *e, mw_trace *t) {
-  mwi_trace_names *names = &t->names;
-  uint32_t i;
-  for (i = 1; i < names->n; i++)
-    mwi_free(e, names->list[i].text, names->list[i].len);
-  mwi_free(e, names->list, names->size * sizeof(mwi_trace_name));
-  mwi_table_drop(e, &names->table);
-  memset(names, 0, sizeof(*names));
-  t->place = 0;
+static void blocks_of_trace(mw_engine *e, mw_trace *t, mwi_visit f) {
+  uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
+  for (i = 0; i < n; i++) f(e, t->events[i].text, t->events[i].n);
+  f(e, t->events, (size_t)t->capacity * sizeof(mwi_trace_event));
+  blocks_of_names(e, &t->names, f);
+  f(e, t, sizeof(mw_trace));
+}
+
+void mwi_trace_blocks(mw_engine *e, mwi_visit f) {
+  mw_trace *t = e->trace.first, *next;
+  for (; t != NULL; t = next) {
+    next = t->next;
+    blocks_of_trace(e, t, f);
+  }
 }
 
 int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
@@ -87,20 +95,6 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
   return MW_OK;
 }
 
-size_t mwi_trace_bytes(const mw_engine *e) {
-  const mw_trace *t;
-  size_t bytes = 0;
-  for (t = e->trace.first; t != NULL; t = t->next) {
-    uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
-    bytes += sizeof(*t) + (size_t)t->capacity * sizeof(mwi_trace_event) +
-             t->names.size * sizeof(mwi_trace_name) + t->names.bytes +
-             mwi_table_bytes(&t->names.table);
-    for (i = 0; i < n; i++)
-      if (t->events[i].text != NULL) bytes += t->events[i].n;
-  }
-  return bytes;
-}
-
 void mw_trace_close(mw_engine *e, mw_trace *t) {
   mw_trace **link = &e->trace.first;
   if (t == NULL) return;
@@ -112,14 +106,7 @@ void mw_trace_close(mw_engine *e, mw_trace *t) {
     link = &(*link)->next;
   }
   *link = t->next;
-  free_texts(e, t);
-  mwi_free(e, t->events, (size_t)t->capacity * sizeof(mwi_trace_event));
-  free_names(e, t);
-  mwi_free(e, t, sizeof(mw_trace));
-}
-
-void mwi_trace_close(mw_engine *e) {
-  while (e->trace.first != NULL) mw_trace_close(e, e->trace.first);
+  blocks_of_trace(e, t, mwi_free);
 }
 
 /* }====================================================== */
@@ -525,9 +512,13 @@ void mw_trace_stop(mw_engine *e, mw_trace *t) {
 }
 
 void mw_trace_clear(mw_engine *e, mw_trace *t) {
+  uint64_t i;
   mwi_check_enter(e);
-  free_texts(e, t);
-  free_names(e, t);
+  for (i = mwi_trace_first(t); i < t->n; i++)
+    free_text(e, &t->events[i % t->capacity]);
+  blocks_of_names(e, &t->names, mwi_free);
+  memset(&t->names, 0, sizeof(t->names));
+  t->place = 0;
   t->n = t->at = t->dropped = 0;
   t->base = ++e->trace.opened << BASE_SHIFT;
   t->used = (e->trace.running == t);

@@ -101,7 +101,7 @@ typedef struct mwi_traces {
   uint32_t stamp;  /* of the name that was numbered last */
 } mwi_traces;
 
-MWI_API void mwi_trace_close(mw_engine *e);
+MWI_API void mwi_trace_blocks(mw_engine *e, mwi_visit f);
 
 /* Returns the number of the oldest event in the ring. */
 static inline uint64_t mwi_trace_first(const mw_trace *t) {
@@ -112,8 +112,5 @@ static inline const mwi_trace_event *mwi_trace_event_at(const mw_trace *t,
                                                         uint64_t i) {
   return &t->events[i % t->capacity];
 }
-
-/* Returns the bytes that the part has allocated. */
-MWI_API size_t mwi_trace_bytes(const mw_engine *e);
 
 #endif

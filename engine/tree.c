@@ -263,35 +263,16 @@ static uint32_t find_edge(const mw_engine *e, uint32_t parent, uint32_t child) {
   return i;
 }
 
-static void drop_column(mw_engine *e, mwi_pool *pool, size_t width) {
-  mwi_column_drop(e, &pool->items, MWI_PAGE * width);
-}
-
-void mwi_tree_close(mw_engine *e) {
-  mwi_tree *part = &e->tree;
-  uint32_t i;
-  for (i = 1; i <= part->reaches.n; i++)
-    mwi_free(e, reach_at(e, i)->news,
-             reach_at(e, i)->size_news * sizeof(mw_handle));
-  mwi_table_drop(e, &part->table);
-  drop_column(e, &part->nodes, sizeof(mwi_node));
-  drop_column(e, &part->members, sizeof(mwi_member));
-  drop_column(e, &part->edges, sizeof(mwi_edge));
-  drop_column(e, &part->reaches, sizeof(mwi_reach));
-}
-
-size_t mwi_tree_bytes(const mw_engine *e) {
+void mwi_tree_blocks(mw_engine *e, mwi_visit f) {
   const mwi_tree *part = &e->tree;
-  size_t news = 0;
   uint32_t i;
   for (i = 1; i <= part->reaches.n; i++)
-    news += reach_at(e, i)->size_news * sizeof(mw_handle);
-  return news +
-         mwi_column_bytes(&part->nodes.items, MWI_PAGE * sizeof(mwi_node)) +
-         mwi_column_bytes(&part->members.items, MWI_PAGE * sizeof(mwi_member)) +
-         mwi_column_bytes(&part->edges.items, MWI_PAGE * sizeof(mwi_edge)) +
-         mwi_column_bytes(&part->reaches.items, MWI_PAGE * sizeof(mwi_reach)) +
-         mwi_table_bytes(&part->table);
+    f(e, reach_at(e, i)->news, reach_at(e, i)->size_news * sizeof(mw_handle));
+  mwi_table_blocks(e, &part->table, f);
+  mwi_pool_blocks(e, &part->nodes, sizeof(mwi_node), f);
+  mwi_pool_blocks(e, &part->members, sizeof(mwi_member), f);
+  mwi_pool_blocks(e, &part->edges, sizeof(mwi_edge), f);
+  mwi_pool_blocks(e, &part->reaches, sizeof(mwi_reach), f);
 }
 
 /* }====================================================== */

@@ -103,7 +103,7 @@ static inline uint32_t mwi_pair_hash(uint32_t parent, uint32_t child) {
   return (uint32_t)(n >> 32) ^ (uint32_t)n;
 }
 
-MWI_API void mwi_tree_close(mw_engine *e);
+MWI_API void mwi_tree_blocks(mw_engine *e, mwi_visit f);
 
 /* Ends the nodes and edges of the dead object of a slot. */
 MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
@@ -221,8 +221,5 @@ MWI_API mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark);
 ** value `from`. */
 MWI_API void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from,
                                     int to);
-
-/* Returns the bytes that the part has allocated. */
-MWI_API size_t mwi_tree_bytes(const mw_engine *e);
 
 #endif

@@ -126,24 +126,15 @@ static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_pool_give(&part->fields, i, sizeof(mwi_field));
 }
 
-/* Calls no callback, for the host may be gone: the keys are not released. */
-void mwi_watch_close(mw_engine *e) {
+void mwi_record_blocks(mw_engine *e, mwi_visit f) {
+  mwi_column_blocks(e, &e->watch.records, RECORDS, f);
+}
+
+void mwi_watch_blocks(mw_engine *e, mwi_visit f) {
   mwi_watches *part = &e->watch;
-  mwi_table_drop(e, &part->table);
-  mwi_column_drop(e, &part->records, RECORDS);
-  mwi_column_drop(e, &part->watches.items, MWI_PAGE * sizeof(mwi_watch));
-  mwi_column_drop(e, &part->fields.items, MWI_PAGE * sizeof(mwi_field));
-}
-
-size_t mwi_object_bytes(const mw_engine *e) {
-  return mwi_column_bytes(&e->watch.records, RECORDS);
-}
-
-size_t mwi_watch_bytes(const mw_engine *e) {
-  const mwi_watches *part = &e->watch;
-  return mwi_column_bytes(&part->watches.items, MWI_PAGE * sizeof(mwi_watch)) +
-         mwi_column_bytes(&part->fields.items, MWI_PAGE * sizeof(mwi_field)) +
-         mwi_table_bytes(&part->table);
+  mwi_pool_blocks(e, &part->watches, sizeof(mwi_watch), f);
+  mwi_pool_blocks(e, &part->fields, sizeof(mwi_field), f);
+  mwi_table_blocks(e, &part->table, f);
 }
 
 /* }====================================================== */

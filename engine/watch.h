@@ -119,7 +119,9 @@ typedef struct mwi_watches {
   mw_change *cause;          /* the write whose guard is being called */
 } mwi_watches;
 
-MWI_API void mwi_watch_close(mw_engine *e);
+/* The blocks of records, and of watches. */
+MWI_API void mwi_record_blocks(mw_engine *e, mwi_visit f);
+MWI_API void mwi_watch_blocks(mw_engine *e, mwi_visit f);
 
 /* Ends the watches, the tree nodes and the record of the object in a slot. */
 MWI_API void mwi_watch_forget(mw_engine *e, uint32_t slot);
@@ -195,9 +197,5 @@ static inline int mwi_field_is_watched(const mw_engine *e, const mwi_object *r,
   uint32_t hash = mwi_key_hash(mw_slot(r->obj), key);
   return (r->filter >> (hash >> 27) & 1) != 0 && mwi_field_exists(e, r, key);
 }
-
-/* Return the bytes that records, and watches, have allocated. */
-MWI_API size_t mwi_object_bytes(const mw_engine *e);
-MWI_API size_t mwi_watch_bytes(const mw_engine *e);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct test {
 void check_failed(const char *file, int line, const char *condition);
 
 /* Does each byte that is live belong to a part of the engine? */
-int is_accounted(const mw_engine *e, const heap *h);
+int is_accounted(mw_engine *e, const heap *h);
 
 extern const test check_tests[], identity_tests[], clock_tests[], watch_tests[],
     deep_tests[], random_tests[], journal_tests[], scope_tests[],

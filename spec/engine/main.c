@@ -19,7 +19,7 @@ static int print(void *ud, const char *bytes, size_t n) {
   return fwrite(bytes, 1, n, stdout) == n;
 }
 
-int is_accounted(const mw_engine *e, const heap *h) {
+int is_accounted(mw_engine *e, const heap *h) {
   mw_memory m;
   memset(&m, 0, sizeof(m));
   mw_memory_info(e, &m);

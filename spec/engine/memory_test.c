@@ -67,7 +67,7 @@ static void once(mw_engine *e, heap *h) { each_once(e, h, HEAP_FAIL_ONCE); }
 
 static void ever(mw_engine *e, heap *h) { each_once(e, h, HEAP_FAIL_EVER); }
 
-static mw_memory memory_of(const mw_engine *e) {
+static mw_memory memory_of(mw_engine *e) {
   mw_memory m;
   memset(&m, 0, sizeof(m));
   m.size = sizeof(m);

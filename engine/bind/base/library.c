@@ -166,7 +166,9 @@ void mwb_check(lua_State *L, int code) {
 ** ======================================================= */
 
 /* memory() -> bytes by part.  The engine knows its parts, and how much it has
-** allocated in all; the rest is the binding's. */
+** allocated in all.  The rest is the binding's: a buffer for traces, and what
+** counts for the journal: the records of coroutines and transactions, and what
+** feeds and last writers need. */
 static int memory(lua_State *L) {
   static const char *const names[] = {"objects", "watches", "journal",
                                       "names",   "traces",  "total"};
@@ -177,11 +179,8 @@ static int memory(lua_State *L) {
   memset(&m, 0, sizeof(m));
   m.size = sizeof(m);
   mw_memory_info(s->engine, &m);
-  m.journal += s->journal->n_records * sizeof(mwb_coroutine) +
-               s->journal->size_transactions * sizeof(mwb_transaction);
-  m.journal += mwb_writers_bytes(s) + mwb_feeds_bytes(s);
   m.traces += s->trace->size_scratch;
-  m.names = m.total - (m.objects + m.watches + m.journal + m.traces);
+  m.journal = m.total - (m.objects + m.watches + m.names + m.traces);
   lua_createtable(L, 0, 6);
   for (i = 0; i < 6; i++) {
     const size_t bytes[] = {m.objects, m.watches, m.journal,

@@ -98,7 +98,6 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
     return NULL;
   }
   *record = t;
-  s->journal->n_records++;
   t->s = s;
   t->L = L;
   t->held.of = t;
@@ -142,7 +141,6 @@ static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (s->journal->coroutine == t) s->journal->running = NULL;
   luaL_unref(L, LUA_REGISTRYINDEX, t->place);
   mwi_free(s->engine, t, sizeof(*t));
-  s->journal->n_records--;
 }
 
 void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,

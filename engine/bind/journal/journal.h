@@ -92,7 +92,6 @@ struct mwb_journal_state {
   mwb_coroutine *coroutine;  /* and its record, or NULL */
   mwb_coroutine *coroutines; /* with open transactions or batches */
   uint32_t n_coroutines;     /* how many these are */
-  uint32_t n_records;        /* and how many coroutines have a record */
   lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
   lua_CFunction close;       /* coroutine.close, */
   lua_CFunction wrapped;     /* and what coroutine.wrap returns */

@@ -267,15 +267,6 @@ static void drop_news(mwb_feed *f) {
   memset(&f->news, 0, sizeof(f->news));
 }
 
-size_t mwb_feeds_bytes(const mwb_state *s) {
-  size_t bytes = mwi_column_bytes(&s->readers->heard, HEARD_PAGE);
-  const mwb_feed *f;
-  for (f = s->readers->feeds; f != NULL; f = f->next)
-    bytes += mwi_column_bytes(&f->known, KNOWN_PAGE) +
-             mwi_column_bytes(&f->news.items, MWI_PAGE * sizeof(news));
-  return bytes;
-}
-
 /* }====================================================== */
 
 /* {======================================================

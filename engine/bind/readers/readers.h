@@ -71,9 +71,6 @@ static inline lua_Integer mwb_page_in(const mwb_look *its,
 void mwb_add_keeper(lua_State *L, mwb_state *s);
 void mwb_remove_keeper(lua_State *L, mwb_state *s);
 
-/* Returns how many bytes the state has allocated for them. */
-size_t mwb_writers_bytes(const mwb_state *s);
-
 /* Frees what the state has. */
 void mwb_free_writers(mwb_state *s);
 
@@ -93,9 +90,6 @@ void mwb_note_heard(mwb_state *s, mw_handle h);
 
 /* Does the program know the object by a feed, so that it keeps its shadow? */
 int mwb_is_known(const mwb_state *s, mw_handle h);
-
-/* Returns how many bytes the feeds have allocated. */
-size_t mwb_feeds_bytes(const mwb_state *s);
 
 /* Frees what the state has. */
 void mwb_free_hearings(mwb_state *s);

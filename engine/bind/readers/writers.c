@@ -231,13 +231,6 @@ void mwb_add_keeper(lua_State *L, mwb_state *s) {
   s->readers->keepers++;
 }
 
-size_t mwb_writers_bytes(const mwb_state *s) {
-  const mwb_writers *w = s->readers->writers;
-  if (w == NULL) return 0;
-  return sizeof(*w) + mwi_table_bytes(&w->table) +
-         mwi_column_bytes(&w->pool.items, MWI_PAGE * sizeof(writer));
-}
-
 void mwb_free_writers(mwb_state *s) {
   mwb_writers *w = s->readers->writers;
   if (w == NULL) return;
