@@ -192,10 +192,8 @@ static void verify_twins(checker *c, uint32_t first) {
 /* The watches in the lists of one object. */
 typedef struct lists {
   uint32_t linked, follows;
-  uint32_t waiting[2]; /* those of all fields, and those of one field; */
-  uint32_t deep;       /* of these, deep ones of all below, */
-  uint32_t calls;      /* and those that are no plain flags */
-  int skips;
+  uint32_t waiting, deep; /* those that wait; of these, deep ones of all */
+  unsigned needs;
 } lists;
 
 /* A watch of a filtered reach keeps the reach, until the watch ends. */
@@ -217,9 +215,11 @@ static void verify_watch(checker *c, const mwi_object *r, uint32_t i,
     holds(root_object(c, w->reach) == r->obj);
   }
   if (!waits(w)) return;
-  has->waiting[w->field != 0]++;
-  has->skips |= flags & MW_SKIP;
-  has->calls += (flags & (MWI_ENDED - 1) & ~(MW_DEEP | MW_WEAK)) != MW_FLAG;
+  has->waiting++;
+  if (flags & MW_SKIP) has->needs |= MWI_SKIPS;
+  if (flags & MW_CHECK) has->needs |= MWI_CHECKS;
+  if ((flags & (MWI_ENDED - 1) & ~(MW_DEEP | MW_WEAK)) != MW_FLAG)
+    has->needs |= MWI_CALLS;
   has->deep += (flags & MW_DEEP) && w->reach == 0;
   c->after += (flags & MW_AFTER) != 0;
   c->checks += (flags & MW_CHECK) != 0;
@@ -265,11 +265,6 @@ static void verify_guarding(checker *c, const mwi_object *guard) {
   }
 }
 
-/* A count of 16 bits stays at its greatest value. */
-static int is_count(uint16_t count, uint32_t n) {
-  return count == n || count == UINT16_MAX;
-}
-
 static int has_bit(const mwi_object *r, unsigned bit) {
   return (r->needs & bit) != 0;
 }
@@ -281,15 +276,11 @@ static void verify_watches_of(checker *c, const mwi_object *r) {
   verify_fields(c, r, &has);
   verify_guarding(c, r);
   c->watches += has.linked;
-  holds(is_count(r->unkeyed, has.waiting[0]));
-  holds(is_count(r->keyed, has.waiting[1]));
-  holds(is_count(r->deep, has.deep));
-  holds(is_count(r->calls, has.calls));
-  holds(has_bit(r, MWI_UNKEYED) == (r->unkeyed > 0));
-  holds(has_bit(r, MWI_KEYED) == (r->keyed > 0));
-  holds(has_bit(r, MWI_CALLS) == (r->calls > 0));
-  holds(has_bit(r, MWI_SKIPS) || !has.skips);
-  holds(!has_bit(r, MWI_SKIPS) || r->unkeyed + r->keyed > 0);
+  holds(r->waiting == has.waiting && r->deep == has.deep);
+  holds(has_bit(r, MWI_UNKEYED) == (r->first != 0));
+  holds(has_bit(r, MWI_KEYED) == (r->fields != 0));
+  holds((has.needs & ~r->needs) == 0);
+  holds(r->waiting > 0 || !has_bit(r, MWI_OF_WATCHES));
   holds(has.linked == has.follows || r->walks > 0 || r->watched);
   holds(r->was_watched || !r->watched);
   holds(r->walks == 0 || c->e->check.guards > 0);
@@ -496,7 +487,7 @@ static void verify_records(checker *c) {
       slot |= MWI_PAGE - 1; /* there is no such page */
     } else if (r->obj == MW_NONE) {
       holds(r->first == 0 && r->fields == 0 && r->filter == 0);
-      holds(r->unkeyed == 0 && r->keyed == 0 && r->deep == 0 && r->calls == 0);
+      holds(r->waiting == 0 && r->deep == 0);
       holds(r->nodes == 0 && r->walks == 0 && r->guarding == 0);
       holds(r->needs == 0 && !r->watched && !r->tracked && !r->invalid);
     } else {

@@ -16,8 +16,8 @@
 ** fields cost the write nothing.
 **
 ** Invariants.  A list holds its watches in the order in which they began, so
-** `seq` ascends.  `unkeyed` and `keyed` count the watches that wait, and a bit
-** of `needs` says whether there are any.  While a walk is under way over the
+** `seq` ascends.  `waiting` counts the watches that wait: that have not ended
+** and that no write has claimed.  While a walk is under way over the
 ** lists of an object, a watch that ends stays in its list, marked MWI_ENDED and
 ** chained from the engine's `ended`, so that a walk can follow `next` whatever
 ** a guard does.  A field exists while there is a watch in its list.  The
@@ -143,14 +143,6 @@ void mwi_watch_blocks(mw_engine *e, mwi_visit f) {
 ** Lists
 ** ======================================================= */
 
-/* Adds `n`, 1 or -1, to a count, and sets the count's bit of `needs` if the
-** count is not 0. */
-static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
-  mwi_assert(n == 1 || *count > 0);
-  if (*count < UINT16_MAX) *count = (uint16_t)(*count + n);
-  r->needs = (uint16_t)((*count > 0) ? r->needs | bit : r->needs & ~bit);
-}
-
 /* The phase of a watch; 0: before the store. */
 #define PHASE (MW_AFTER | MW_CHECK)
 
@@ -159,11 +151,6 @@ static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
   (MW_ONCE | PHASE | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP | MW_ASK)
 
 #define options_of(w) ((w)->flags & (MWI_ENDED - 1))
-
-/* How many watches of the object wait? */
-static uint32_t n_waiting(const mwi_object *r) {
-  return (uint32_t)r->unkeyed + r->keyed;
-}
 
 static int is_plain_flag(const mwi_watch *w) {
   return (w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) == MW_FLAG;
@@ -175,25 +162,24 @@ static int is_called_after(const mwi_watch *w) {
   return (w->flags & MW_AFTER) || (w->flags & asks) == asks;
 }
 
-/* Adds a watch to the counts of waiting watches, or takes the watch away. */
+/* Adds a watch to the counts of waiting watches, or takes the watch away (`n`
+** is 1 or -1). */
 static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
                           int n) {
-  if (w->field != 0)
-    add_to(&r->keyed, n, r, MWI_KEYED);
-  else
-    add_to(&r->unkeyed, n, r, MWI_UNKEYED);
-  if (!is_plain_flag(w)) add_to(&r->calls, n, r, MWI_CALLS);
+  mwi_watches *part = &e->watch;
+  uint32_t one = (uint32_t)n;
+  mwi_assert(n == 1 || r->waiting > 0);
+  if (!is_plain_flag(w)) r->needs |= MWI_CALLS;
   if (w->flags & MW_SKIP) r->needs |= MWI_SKIPS;
   if (w->flags & MW_CHECK) r->needs |= MWI_CHECKS;
-  if (n_waiting(r) == 0)
-    r->needs &= (uint16_t) ~(unsigned)(MWI_SKIPS | MWI_CHECKS);
-  if (is_called_after(w)) e->watch.after += (uint32_t)n;
-  if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
-  if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
+  if ((r->waiting += one) == 0) r->needs &= (uint16_t)~MWI_OF_WATCHES;
+  if (is_called_after(w)) part->after += one;
+  if (w->flags & MW_CHECK) part->checks += one;
+  if (w->flags & MWI_RESULT) part->results += one;
   if ((w->flags & MW_DEEP) == 0) return;
-  if (w->reach == 0) add_to(&r->deep, n, r, 0);
-  e->watch.deep += (uint32_t)n;
-  if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
+  if (w->reach == 0) r->deep += one;
+  part->deep += one;
+  if (w->flags & MW_SKIP) part->deep_skips += one;
 }
 
 /* Returns the head of the list of `w`. */
@@ -213,6 +199,7 @@ static void append_watch(mw_engine *e, mwi_object *r, uint32_t i) {
     watch_at(e, w->prev)->next = i;
     watch_at(e, *first)->prev = i;
   }
+  r->needs |= (w->field != 0) ? MWI_KEYED : MWI_UNKEYED;
   count_waiting(e, r, w, 1);
   if (w->reach != 0) mwi_reach_hear(e, w->reach, 1);
 }
@@ -255,6 +242,8 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   else
     watch_at(e, w->prev)->next = w->next;
   if (w->field != 0 && *first == 0) drop_field(e, r, w->field);
+  if (r->first == 0) r->needs &= (uint16_t)~MWI_UNKEYED;
+  if (r->fields == 0) r->needs &= (uint16_t)~MWI_KEYED;
   w->slot = 0;
   free_watch(e, i);
 }
@@ -341,12 +330,12 @@ static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
 /* The engine learns late of a guard's death, so the watches of dead guards are
 ** looked for whenever twice as many wait as did after the last search. */
 static void prune(mw_engine *e, mwi_object *r) {
-  uint32_t n = n_waiting(r);
+  uint32_t n = r->waiting;
   if (n < 8 || n >> r->prune_at == 0 || r->walks > 0) /* not worth it yet? */
     return;
   for_each(e, r, end_dead);
   unlink_ended(e);
-  n = n_waiting(r);
+  n = r->waiting;
   for (r->prune_at = 1; n >> r->prune_at != 0;) r->prune_at++;
   r->prune_at++;
 }
@@ -653,7 +642,7 @@ int mw_watch_is_alive(const mw_engine *e, mw_watch_id id) {
 
 uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
-  return (r == NULL) ? 0 : n_waiting(r);
+  return (r == NULL) ? 0 : r->waiting;
 }
 
 /* Writes to an object that is only tracked do not count. */
@@ -698,7 +687,7 @@ typedef struct cursor {
 static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
                                 const mw_value *key) {
   cursor c = {r->first, 0};
-  if (r->keyed == 0) return c;
+  if (r->fields == 0) return c;
   c.keyed = field_number(e, mw_slot(r->obj), key);
   if (c.keyed != 0) c.keyed = field_at(e, c.keyed)->first;
   return c;
@@ -762,7 +751,7 @@ static void set_claim(mw_engine *e, mwi_object *r, uint32_t i, int claims,
 }
 
 /* Claims the one-shot watches for this write, so that a nested write cannot
-** call the watches again.  A watch with MW_ASK, which may not be used up, is
+** call the watches again; but checks, which another check may spare.  A watch with MW_ASK, which may not be used up, is
 ** claimed while it is called, for no walk. */
 static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   const int those = MW_ONCE | MWI_ENDED | MWI_CLAIMED | MW_ASK;
@@ -771,16 +760,6 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq)
     if ((w->flags & those) == MW_ONCE && is_called(w, ev))
       set_claim(e, r, i, 1, ev->claim);
-}
-
-/* Gives back what the walk has claimed and not called: a check has refused. */
-static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
-  const mwi_watch *w;
-  uint32_t i;
-  while ((w = next_watch(e, &c, &i)) != NULL)
-    if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) == MWI_CLAIMED &&
-        w->claim == ev->claim)
-      set_claim(e, r, i, 0, ev->claim);
 }
 
 /* Makes the guard invalid. */
@@ -833,7 +812,6 @@ static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
 /* Calls the guards of the watches of `r`. */
 static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   cursor c = both_lists(e, r, key);
-  const cursor begin = c; /* a claimed watch is not found again */
   mw_handle obj = r->obj;
   mwi_watch *w;
   uint32_t i;
@@ -841,7 +819,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (r->unkeyed + r->keyed > 1)
+  if (r->waiting > 1 && ev->phase != MW_CHECK)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) {
@@ -854,7 +832,6 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   }
   e->watch.walks--;
   if (r->obj != obj) return; /* the lists have gone with the object */
-  if (ev->refused) disclaim(e, r, begin, ev);
   if (--r->walks == 0 && e->watch.ended != 0) unlink_ended(e);
 }
 
@@ -871,7 +848,7 @@ static void raise_flags(mw_engine *e, uint32_t i) {
 
 void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
   raise_flags(e, r->first);
-  if (r->keyed > 0) raise_flags(e, both_lists(e, r, key).keyed);
+  if (r->fields != 0) raise_flags(e, both_lists(e, r, key).keyed);
 }
 
 /* }====================================================== */

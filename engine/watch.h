@@ -11,8 +11,8 @@
 ** record has a bit only while there is a cause for the bit, so an absent
 ** feature costs nothing. */
 enum mwi_need {
-  MWI_UNKEYED = 1, /* watches of all fields wait */
-  MWI_KEYED = 2,   /* watches of single fields wait */
+  MWI_UNKEYED = 1, /* there are watches of all fields, */
+  MWI_KEYED = 2,   /* and of single fields; some may have ended */
   MWI_SKIPS = 4,   /* some watches compare the new value with the old */
   MWI_TREE = 8,    /* the object is below a root, or a root */
   MWI_LINKS = 128, /* fields of the object are linked */
@@ -22,12 +22,11 @@ enum mwi_need {
   MWI_CHECKS = 512 /* some watches are asked whether the write may be */
 };
 
-/*
-** The record of an object, beside its slot; 64 bytes, for half the cost of a
-** write in a large world is fetching the record.  A count of 16 bits that has
-** reached its greatest value stays there, and the count's bit in `needs` stays
-** as well.
-*/
+/* Of the watches that wait, or did since none was there that did. */
+#define MWI_OF_WATCHES (MWI_SKIPS | MWI_CALLS | MWI_CHECKS)
+
+/* The record of an object, beside its slot; 64 bytes, for half the cost of a
+** write in a large world is fetching the record. */
 typedef struct mwi_object {
   mw_handle obj;  /* the owner of the record; MW_NONE: no owner */
   uint64_t stamp; /* of the last write: see age.h */
@@ -50,10 +49,8 @@ typedef struct mwi_object {
   uint32_t guards;         /* for the host: the first free place of a guard */
   uint16_t layout;         /* for the host: moves when the host's view moves */
   uint16_t walks;          /* under way over its lists: no watch may leave */
-  uint16_t unkeyed;        /* waiting watches of all fields, */
-  uint16_t keyed;          /* of keys, */
-  uint16_t calls;          /* of both kinds with a call (no plain flags) */
-  uint16_t deep;           /* of both kinds with MW_DEEP, and no filter */
+  uint32_t waiting;        /* the watches that wait; */
+  uint32_t deep;           /* of these, those with MW_DEEP and no filter */
   uint32_t gone; /* the age in which it last left a reach; 0 for none */
 } mwi_object;
 

@@ -284,11 +284,9 @@ static void damage(mw_engine *e, heap *h) {
   finds(RECORD(0)->obj, objects[1]);
   finds(RECORD(0)->first, 0);
   finds(RECORD(0)->fields, 0);
-  finds(RECORD(0)->unkeyed, 2);
-  finds(RECORD(0)->keyed, 1);
+  finds(RECORD(0)->waiting, 2);
   finds(RECORD(0)->deep, 0);
   finds(RECORD(0)->guarding, 1);
-  finds(RECORD(0)->calls, 0);
   finds(e->watch.ended, 1);
   finds(RECORD(0)->walks, 1);
   finds(RECORD(0)->needs, MWI_UNKEYED | MWI_TREE | MWI_CALLS);
