@@ -460,9 +460,6 @@ MW_API int mw_object_unwatch(mw_engine *e, mw_handle obj);
 ** first `mw_watch_begin` to `mw_object_unwatch`. */
 MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 
-/* Returns whether the watch has not ended. */
-MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
-
 /* Finds the options of a watch, without the keys, and its object.  MW_STALE:
 ** the watch has ended. */
 MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
@@ -480,8 +477,7 @@ MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 ** if there was none. */
 MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 
-/* Asks the guards of phase "check" whether a write to `obj` may be, also within
-** a batch.  Returns whether no guard refuses. */
+/* Asks the guards of phase "check" whether a write to `obj` may be.  Returns whether no guard refuses. */
 MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 
 /* Reports a write to `obj` before the host stores the value: counts the write,
@@ -495,73 +491,12 @@ MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                          uint64_t seq);
 
-/* Batches: writes for which each guard is called once, later.  The host has a
-** row for each field that is written in the batch, in the order of the first
-** writes, and reports each write by `mw_write_note` instead of `mw_write_begin`
-** and `mw_write_end`.  At the end `mw_batch_calls` finds the watches that are
-** concerned, and the host calls `mw_batch_tell` for each. */
-typedef struct mw_batch_row {
-  mw_handle obj;
-  mw_value key;
-  uint64_t seq;    /* the result of `mw_write_note` for the last write */
-  uint64_t order;  /* ascends with each write: of the last */
-  int kind;        /* for the host: the kind of the last write */
-  int same;        /* at the end: does the value equal that from before? */
-  uint64_t number; /* for the host: mw_change_number of the last write, or 0 */
-} mw_batch_row;
-
-/* A watch that a batch concerns, and the last row that concerns the watch, from
-** 0 on. */
-typedef struct mw_batch_call {
-  mw_watch_id watch;
-  uint32_t row;
-} mw_batch_call;
-
-/* Reports a write in a batch before the host stores the value: counts the
-** write, and makes the guards of watches with MW_FLAG invalid (with MW_SKIP,
-** only guards of results).  Returns a number for the row; 0 if `obj` is neither
-** watched nor in the tree. */
-MW_API uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change);
-
-/* Finds the watches that `n` rows concern: those that began before the last
-** write of a row that concerns the watch.  Rows that are the same do not
-** concern watches with MW_SKIP.  Writes the first `size` of the calls, in the
-** order of rows and watches, to `calls`; returns the number of all. */
-MW_API uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows,
-                               uint32_t n, mw_batch_call *calls, uint32_t size);
-
-/* Calls the guard of a watch, or makes the guard invalid, unless the watch has
-** ended, or has MW_SKIP and `change` is the same. */
-MW_API void mw_batch_tell(mw_engine *e, mw_watch_id watch,
-                          const mw_change *change);
-
 /* Returns whether the guard is valid: it is until a watch with MW_FLAG makes it
 ** invalid. */
 MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
 
-/* Returns the number, as a cause, of the write that made the guard of a result
-** invalid; 0 if it was no write, or if nobody read what is delivered. */
-MW_API uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard);
-
 /* Makes the guard invalid, or valid again.  MW_NOMEM, MW_STALE. */
 MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
-
-/* Makes `guard` the guard of a result, which is computed from the objects that
-** the guard watches from now on, with MW_FLAG and without MW_ONCE.  The guard
-** is invalid until the host has computed the result.  It is told of a write
-** when the value is stored, for the result is right until then; within a batch
-** at once, also with MW_SKIP; and when `mw_object_unwatch` ends a watch of the
-** guard.  MW_NOMEM, MW_STALE. */
-MW_API int mw_guard_open(mw_engine *e, mw_handle guard);
-
-/* Returns whether `mw_object_unwatch` has ended a watch of the guard of a
-** result since the guard was last made valid. */
-MW_API int mw_guard_has_lost(const mw_engine *e, mw_handle guard);
-
-/* From now on, `guard` becomes invalid whenever `other` does, until one of the
-** two is forgotten.  No guard may follow itself, not even through others.
-** MW_NOMEM, MW_FULL, MW_STALE. */
-MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 
 /* }====================================================== */
 

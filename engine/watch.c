@@ -399,23 +399,6 @@ int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
   return MW_OK;
 }
 
-uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard) {
-  const mwi_object *r = record_of(e, guard);
-  return (r == NULL || !r->result) ? 0 : (uint32_t)r->stamp;
-}
-
-int mw_guard_open(mw_engine *e, mw_handle guard) {
-  mwi_object *r;
-  int code = need_record(e, guard, &r);
-  if (code == MW_OK) r->result = r->invalid = 1;
-  return code;
-}
-
-int mw_guard_has_lost(const mw_engine *e, mw_handle guard) {
-  const mwi_object *r = record_of(e, guard);
-  return r != NULL && r->lost;
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -560,7 +543,7 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   return MW_OK;
 }
 
-int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
+int mwi_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   mw_watch_options options;
   mwi_object *r;
   uint32_t i;
@@ -634,10 +617,6 @@ int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
   options->ref = (w->flags & MWI_OBJECT) ? 0 : w->ref;
   *obj = mwi_identity_handle(&e->identity, w->slot);
   return MW_OK;
-}
-
-int mw_watch_is_alive(const mw_engine *e, mw_watch_id id) {
-  return find_watch(e, id) != 0;
 }
 
 uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
@@ -917,27 +896,14 @@ void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
     mwi_write_call(e, r, change, MWI_RESULTS, UINT64_MAX);
 }
 
-/* Counts a write, and calls the guards of the phase. */
-static uint64_t begin_write(mw_engine *e, mw_handle obj, mw_change *change,
-                            int phase) {
+uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change) {
   mwi_object *r = record_of(e, obj);
   uint64_t seq = e->watch.seq;
   mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) /* does nobody watch? */
     return 0;
   mwi_object_count(e, r);
-  mwi_write_call(e, r, change, phase, seq);
-  return seq;
-}
-
-uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change) {
-  return begin_write(e, obj, change, 0);
-}
-
-uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change) {
-  uint64_t seq = begin_write(e, obj, change, MWI_AT_ONCE);
-  mwi_object *r = record_of(e, obj);
-  if (r != NULL) mwi_write_results(e, r, change);
+  mwi_write_call(e, r, change, 0, seq);
   return seq;
 }
 
@@ -958,16 +924,16 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
 **
 ** The host has a row for each field that is written in a batch.  At the end of
 ** the batch, each watch is told the last of the rows that concern the watch.
-** A watch that `mw_batch_calls` has found has the number of this `search`, and
+** A watch that `mwi_batch_calls` has found has the number of this `search`, and
 ** its `note` is the number of its call; so have its twins.
 ** ======================================================= */
 
 /* The search for the watches that a batch concerns. */
 typedef struct search {
   event ev; /* first: an event of a search is its search */
-  const mw_batch_row *rows;
+  const mwi_batch_row *rows;
   uint32_t row; /* the row that is looked at */
-  mw_batch_call *calls;
+  mwi_batch_call *calls;
   uint32_t n, size;
 } search;
 
@@ -1011,8 +977,8 @@ static void begin_batch_search(mw_engine *e) {
   e->watch.searches = 1;
 }
 
-uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
-                        mw_batch_call *calls, uint32_t size) {
+uint32_t mwi_batch_calls(mw_engine *e, const mwi_batch_row *rows, uint32_t n,
+                         mwi_batch_call *calls, uint32_t size) {
   mw_change change;
   search its;
   mwi_check_enter(e);
@@ -1035,7 +1001,7 @@ uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
   return its.n;
 }
 
-void mw_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {
+void mwi_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {
   uint32_t i = find_watch(e, id);
   mwi_watch *w;
   mwi_object *r;

@@ -178,6 +178,56 @@ MWI_API void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key);
 /* Calls the phase MWI_RESULTS; with `flags_only` nothing is asked. */
 MWI_API void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change);
 
+/* Reports a write in a batch before the host stores the value: makes flags
+** stale.  At the end of the batch, `mwi_batch_calls` finds the watches that the
+** `n` rows concern, one for each field that was written, in the order of the
+** first writes: watches that began before the last write of such a row; with
+** MW_SKIP, not of rows that are the same.  It writes the first `size` of the
+** calls, in the order of rows and watches, and returns the number of all.  Then
+** `mwi_batch_tell` calls the guard of each watch, or makes it invalid, unless
+** the watch has ended, or has MW_SKIP and `change` is the same. */
+typedef struct mwi_batch_row {
+  mw_handle obj;
+  mw_value key;
+  uint64_t seq;    /* of the newest watch at the begin of the last write */
+  uint64_t order;  /* ascends with each write: of the last */
+  int kind;        /* of the last write */
+  int same;        /* at the end: does the value equal that from before? */
+  uint64_t number; /* mw_change_number of the last write, or 0 */
+} mwi_batch_row;
+
+/* A watch that a batch concerns, and the last row that concerns the watch, from
+** 0 on. */
+typedef struct mwi_batch_call {
+  mw_watch_id watch;
+  uint32_t row;
+} mwi_batch_call;
+
+MWI_API uint32_t mwi_batch_calls(mw_engine *e, const mwi_batch_row *rows,
+                                 uint32_t n, mwi_batch_call *calls,
+                                 uint32_t size);
+MWI_API void mwi_batch_tell(mw_engine *e, mw_watch_id watch,
+                            const mw_change *change);
+
+/* Returns the record of the guard of a result, which is computed from the
+** objects that the guard watches from now on, with MW_FLAG and without MW_ONCE;
+** or NULL without memory.  The guard is invalid until the host has computed the
+** result.  It is told of a write when the value is stored, for the result is
+** right until then; within a batch at once, also with MW_SKIP; and when
+** `mw_object_unwatch` ends a watch of the guard: then it has `lost` one, until
+** it is made valid.  Its `stamp` is the number, as a cause, of the write that
+** made the guard invalid; 0 if it was no write, or if nobody reads. */
+static inline mwi_object *mwi_guard_open(mw_engine *e, mw_handle guard) {
+  mwi_object *r = mwi_object_need(e, guard);
+  if (r != NULL) r->result = r->invalid = 1;
+  return r;
+}
+
+/* From now on, `guard` becomes invalid whenever `other` does, until one of the
+** two is forgotten.  No guard may follow itself, not even through others.
+** MW_NOMEM, MW_FULL, MW_STALE. */
+MWI_API int mwi_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
+
 /* The hash of a field of an object. */
 static inline uint32_t mwi_key_hash(uint32_t owner, const mw_value *key) {
   uint64_t n = ((uint64_t)owner << 3 | (uint64_t)key->type) *

@@ -25,6 +25,12 @@ typedef struct test {
     } \
   } while (0)
 
+/* Has the watch not ended? */
+int is_alive(const mw_engine *e, mw_watch_id id);
+
+/* Reports a write in a batch; returns the `seq` of the batch's row. */
+uint64_t note_write(mw_engine *e, mw_handle obj, mw_change *change);
+
 void check_failed(const char *file, int line, const char *condition);
 
 /* Does each byte that is live belong to a part of the engine? */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../engine/engine.h"
 #include "check.h"
 
 static int failures_of_this;
@@ -17,6 +18,23 @@ void check_failed(const char *file, int line, const char *condition) {
 static int print(void *ud, const char *bytes, size_t n) {
   (void)ud;
   return fwrite(bytes, 1, n, stdout) == n;
+}
+
+int is_alive(const mw_engine *e, mw_watch_id id) {
+  mw_watch_options options;
+  mw_handle obj;
+  return mw_watch_info(e, id, &options, &obj) == MW_OK;
+}
+
+uint64_t note_write(mw_engine *e, mw_handle obj, mw_change *change) {
+  mwi_object *r = mwi_object_find(&e->watch, obj);
+  uint64_t seq = e->watch.seq;
+  if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
+  mwi_object_count(e, r);
+  mwi_write_call(e, r, change, MWI_AT_ONCE, seq);
+  r = mwi_object_find(&e->watch, obj);
+  if (r != NULL) mwi_write_results(e, r, change);
+  return seq;
 }
 
 int is_accounted(mw_engine *e, const heap *h) {

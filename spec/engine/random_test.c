@@ -54,7 +54,7 @@ typedef struct watch {
 /* The rows of a batch under way: with the number of the object, and the number
 ** of watches at the last write. */
 typedef struct batch_rows {
-  mw_batch_row rows[ROWS];
+  mwi_batch_row rows[ROWS];
   int obj[ROWS], limit[ROWS];
   uint32_t n;
   uint64_t writes;
@@ -261,7 +261,7 @@ static void raise_at_once(telling *t) {
 }
 
 /* Finds the watch's call; adds a call if there is none. */
-static mw_batch_call *call_of(mw_batch_call *calls, uint32_t *n, int number) {
+static mwi_batch_call *call_of(mwi_batch_call *calls, uint32_t *n, int number) {
   uint32_t i = 0;
   while (i < *n && calls[i].watch != (mw_watch_id)number) i++;
   if (i == *n) {
@@ -272,7 +272,7 @@ static mw_batch_call *call_of(mw_batch_call *calls, uint32_t *n, int number) {
 }
 
 /* Finds the watches that hear of a batch: their numbers stand for their ids. */
-static uint32_t find_calls(const batch_rows *b, mw_batch_call *calls) {
+static uint32_t find_calls(const batch_rows *b, mwi_batch_call *calls) {
   uint32_t n = 0, row;
   int i;
   for (row = 0; row < b->n; row++) {
@@ -286,7 +286,7 @@ static uint32_t find_calls(const batch_rows *b, mw_batch_call *calls) {
     while (next_target(&t)) {
       for (i = 0; i < b->limit[row]; i++) {
         const watch *w = &world.watches[i];
-        mw_batch_call *call;
+        mwi_batch_call *call;
         if (w->claim != 0 || is_told_at_once(w) || !concerns(&t, w)) continue;
         if (w->flags & MW_CHECK) continue;
         call = call_of(calls, &n, i);
@@ -415,7 +415,7 @@ static void make_write(telling *t, mw_change *change, int k, int child) {
   begin_phase(t, 0, told ? world.n : 0);
   if (told) o->count++;
   if (world.batch != NULL && world.batch->n < ROWS) {
-    seq = mw_write_note(world.e, h, change);
+    seq = note_write(world.e, h, change);
     raise_at_once(t);
     note(world.batch, i, change, seq, t->limit);
     store(i, k, child);
@@ -609,14 +609,14 @@ static void revalidate(void) {
 
 /* Calls the guards that hear of a batch. */
 static void end_batch(batch_rows *b) {
-  mw_batch_call expected[WATCHES], calls[WATCHES];
+  mwi_batch_call expected[WATCHES], calls[WATCHES];
   uint32_t n, i;
   telling t;
   for (i = 0; i < b->n; i++) b->rows[i].same = any(3) == 0;
   n = find_calls(b, expected);
-  i = mw_batch_calls(world.e, b->rows, b->n, calls, (uint32_t)any(4));
+  i = mwi_batch_calls(world.e, b->rows, b->n, calls, (uint32_t)any(4));
   expect(i == n);
-  i = mw_batch_calls(world.e, b->rows, b->n, calls, WATCHES);
+  i = mwi_batch_calls(world.e, b->rows, b->n, calls, WATCHES);
   expect(i == n);
   if (i != n) return;
   memset(&t, 0, sizeof(t));
@@ -640,7 +640,7 @@ static void end_batch(batch_rows *b) {
       else
         t.expected = (int)expected[i].watch;
     }
-    mw_batch_tell(world.e, calls[i].watch, &change);
+    mwi_batch_tell(world.e, calls[i].watch, &change);
     expect(t.expected == NONE);
   }
   world.depth--;
@@ -753,7 +753,7 @@ static int find_key(void *ud, mw_handle parent, mw_handle child,
 }
 
 /* Is the guard of the watch alive? */
-static int is_alive(uint64_t ref, int flags) {
+static int guard_lives(uint64_t ref, int flags) {
   int dies = (flags & MW_ASK) && any(3) == 0;
   if (dies) world.watches[ref].ended = 1;
   return !dies;
@@ -765,7 +765,7 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
   watch *w;
   int i;
   (void)ud;
-  if (change == NULL) return is_alive(ref, flags);
+  if (change == NULL) return guard_lives(ref, flags);
   i = (t == NULL) ? NONE : next_call(t);
   expect(i != NONE);
   if (i == NONE) return 1;
@@ -779,7 +779,7 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
     w->ended = 1;
   act();
   expect(mw_verify(world.e) == MW_OK);
-  if ((flags & MW_ASK) && !is_alive((uint64_t)i, flags)) return 0;
+  if ((flags & MW_ASK) && !guard_lives((uint64_t)i, flags)) return 0;
   if ((flags & MW_ASK) && any(2) == 0) {
     w->claim = 0;
     return MW_SPARES;
@@ -811,7 +811,7 @@ static void compare(void) {
   for (i = 0; i < world.n; i++) {
     const watch *w = &world.watches[i];
     uint32_t k, n = 0;
-    expect(mw_watch_is_alive(world.e, w->id) == !w->ended);
+    expect(is_alive(world.e, w->id) == !w->ended);
     for (k = 0; k < w->n_keys; k++) { /* without repetitions */
       uint32_t before = 0;
       while (!mw_value_equal(&w->keys[before], &w->keys[k])) before++;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../engine/engine.h"
 #include "check.h"
 
 static char places[4];
@@ -98,7 +99,7 @@ static void write(void) { write_key(host.obj, 1, 0); }
 
 /* A batch of writes to the first keys. */
 typedef struct batch_rows {
-  mw_batch_row rows[4];
+  mwi_batch_row rows[4];
   uint32_t n;
   uint64_t writes;
 } batch_rows;
@@ -116,24 +117,24 @@ static void note_key(batch_rows *b, mw_handle obj, int64_t key) {
   b->rows[i].obj = obj;
   b->rows[i].key = change.key;
   b->rows[i].order = ++b->writes;
-  b->rows[i].seq = mw_write_note(host.e, obj, &change);
+  b->rows[i].seq = note_write(host.e, obj, &change);
   strcat(host.log, "=");
 }
 
 /* Ends a batch: the log gets the key before each call. */
 static void end_rows(batch_rows *b) {
-  mw_batch_call calls[8];
-  uint32_t n = mw_batch_calls(host.e, b->rows, b->n, calls, 8), i;
-  check(n <= 8 && mw_batch_calls(host.e, b->rows, b->n, calls, 0) == n);
+  mwi_batch_call calls[8];
+  uint32_t n = mwi_batch_calls(host.e, b->rows, b->n, calls, 8), i;
+  check(n <= 8 && mwi_batch_calls(host.e, b->rows, b->n, calls, 0) == n);
   for (i = 0; i < n; i++) {
-    const mw_batch_row *row = &b->rows[calls[i].row];
+    const mwi_batch_row *row = &b->rows[calls[i].row];
     mw_change change;
     memset(&change, 0, sizeof(change));
     change.kind = MW_UPDATE;
     change.same = row->same;
-    if (!mw_watch_is_alive(host.e, calls[i].watch)) continue;
+    if (!is_alive(host.e, calls[i].watch)) continue;
     host.log[strlen(host.log)] = (char)('0' + row->key.u.i);
-    mw_batch_tell(host.e, calls[i].watch, &change);
+    mwi_batch_tell(host.e, calls[i].watch, &change);
   }
   check(mw_verify(host.e) == MW_OK);
 }
@@ -252,10 +253,10 @@ static void cancelled(mw_engine *e, heap *h) {
   host.ids[0] = watch('a', 0);
   host.ids[1] = watch('b', MW_ONCE);
   host.ids[2] = watch('c', 0);
-  check(mw_watch_is_alive(e, host.ids[1]));
+  check(is_alive(e, host.ids[1]));
   write();
   check(logged("ac="));
-  check(!mw_watch_is_alive(e, host.ids[1]));
+  check(!is_alive(e, host.ids[1]));
   check(mw_watch_cancel(e, host.ids[1]) == MW_STALE);
   check(mw_watch_cancel(e, host.ids[0]) == MW_OK);
   host.ids[3] = watch('d', 0);
@@ -293,7 +294,7 @@ static void object_ends(mw_engine *e, heap *h) {
   host.ids[1] = watch('b', 0);
   write();
   check(logged("a="));
-  check(!mw_watch_is_alive(e, host.ids[1]));
+  check(!is_alive(e, host.ids[1]));
   check(mw_object_mutations(e, obj) == 0);
   check(mw_object_identify(e, &places[0], &host.obj) == MW_OK);
   check(mw_object_mutations(e, host.obj) == 0 &&
@@ -355,8 +356,8 @@ static void forgotten_guards(mw_engine *e, heap *h) {
     if (i == 0) forget_guard();
     write();
     check(logged((i == 0) ? "b=" : "bfb="));
-    for (id = 0; id < 4; id++) check(!mw_watch_is_alive(e, host.ids[id]));
-    check(mw_watch_is_alive(e, kept) && mw_object_waiting(e, more) == 0);
+    for (id = 0; id < 4; id++) check(!is_alive(e, host.ids[id]));
+    check(is_alive(e, kept) && mw_object_waiting(e, more) == 0);
     check(mw_verify(e) == MW_OK);
   }
 }
@@ -405,7 +406,7 @@ static void flags_only(mw_engine *e, heap *h) {
   mw_write_end(e, host.obj, &change, 2);
   check(!mw_guard_is_valid(e, guard));
   mw_guard_set_valid(e, guard, 1);
-  mw_write_note(e, host.obj, &change);
+  note_write(e, host.obj, &change);
   check(!mw_guard_is_valid(e, guard));
   check(logged(""));
   check(mw_object_mutations(e, host.obj) == 2);
@@ -424,10 +425,10 @@ static void guards_that_follow(mw_engine *e, heap *h) {
   (void)h;
   for (i = 0; i < N; i++) {
     mw_object_identify(e, &many[i], &guard[i]);
-    check(mw_guard_open(e, guard[i]) == MW_OK);
+    check(mwi_guard_open(e, guard[i]) != NULL);
     check(!mw_guard_is_valid(e, guard[i]));
-    if (i > 0) check(mw_guard_follow(e, guard[i], guard[i - 1]) == MW_OK);
-    if (i > 1) check(mw_guard_follow(e, guard[i], guard[i - 2]) == MW_OK);
+    if (i > 0) check(mwi_guard_follow(e, guard[i], guard[i - 1]) == MW_OK);
+    if (i > 1) check(mwi_guard_follow(e, guard[i], guard[i - 2]) == MW_OK);
   }
   watch_as('a', MW_FLAG | MW_WEAK, 0, guard[0]);
   for (i = 0; i < N; i++) mw_guard_set_valid(e, guard[i], 1);
@@ -442,16 +443,19 @@ static void guards_that_follow(mw_engine *e, heap *h) {
   mw_guard_set_valid(e, guard[N - 3], 1);
   mw_guard_set_valid(e, guard[N - 3], 0);
   check(!mw_guard_is_valid(e, guard[N - 1]));
-  check(mw_guard_follow(e, guard[0], guard[N - 2]) == MW_STALE);
-  check(mw_guard_follow(e, guard[N - 2], guard[0]) == MW_STALE);
-  check(mw_guard_open(e, guard[N - 2]) == MW_STALE);
+  check(mwi_guard_follow(e, guard[0], guard[N - 2]) == MW_STALE);
+  check(mwi_guard_follow(e, guard[N - 2], guard[0]) == MW_STALE);
   mw_guard_set_valid(e, guard[0], 1);
-  check(mw_guard_follow(e, guard[0], guard[N - 3]) == MW_OK);
+  check(mwi_guard_follow(e, guard[0], guard[N - 3]) == MW_OK);
   check(!mw_guard_is_valid(e, guard[0])); /* as the other one is */
   check(mw_verify(e) == MW_OK);
 }
 
 static mw_handle result;
+
+static int has_lost(const mw_engine *e, mw_handle guard) {
+  return mwi_object_find(&e->watch, guard)->lost;
+}
 
 static void compute(void) { mw_guard_set_valid(host.e, result, 1); }
 
@@ -463,7 +467,7 @@ static void guards_of_results(mw_engine *e, heap *h) {
   mw_watch_id id;
   (void)h;
   mw_object_identify(e, &places[1], &result);
-  check(mw_guard_open(e, result) == MW_OK);
+  check(mwi_guard_open(e, result) != NULL);
   host.act['c'] = compute;
   id = watch('c', 0);
   watch_as('r', MW_FLAG | MW_WEAK | MW_SKIP, 0, result);
@@ -481,15 +485,15 @@ static void guards_of_results(mw_engine *e, heap *h) {
   check(!mw_guard_is_valid(e, result));
   compute();
   end_rows(&rows);
-  check(mw_guard_is_valid(e, result) && !mw_guard_has_lost(e, result));
+  check(mw_guard_is_valid(e, result) && !has_lost(e, result));
   host.log[0] = '\0';
   mw_object_unwatch(e, obj);
-  check(!mw_guard_is_valid(e, result) && mw_guard_has_lost(e, result));
+  check(!mw_guard_is_valid(e, result) && has_lost(e, result));
   compute();
-  check(!mw_guard_has_lost(e, result));
+  check(!has_lost(e, result));
   watch_as('r', MW_FLAG | MW_WEAK, 0, result);
   mw_object_forget(e, obj);
-  check(mw_guard_is_valid(e, result) && !mw_guard_has_lost(e, result));
+  check(mw_guard_is_valid(e, result) && !has_lost(e, result));
 }
 
 static void flags_that_are_not_weak(mw_engine *e, heap *h) {
@@ -503,10 +507,10 @@ static void flags_that_are_not_weak(mw_engine *e, heap *h) {
   check(mw_watch_info(e, id, &options, &obj) == MW_OK);
   check(options.guard == guard && obj == host.obj);
   write();
-  check(!mw_guard_is_valid(e, guard) && mw_watch_is_alive(e, id));
+  check(!mw_guard_is_valid(e, guard) && is_alive(e, id));
   mw_object_forget(e, guard);
   write();
-  check(!mw_watch_is_alive(e, id) && logged("=="));
+  check(!is_alive(e, id) && logged("=="));
 }
 
 /* Another object with a record has the guard's place. */
@@ -613,7 +617,7 @@ static void unwatching(mw_engine *e, heap *h) {
   host.ids[0] = watch_as('a', 0, 1, MW_NONE);
   write();
   check(mw_object_is_watched(e, obj) && mw_object_unwatch(e, obj) == MW_OK);
-  check(!mw_watch_is_alive(e, host.ids[0]));
+  check(!is_alive(e, host.ids[0]));
   write();
   check(logged("a==") && mw_object_mutations(e, obj) == 1);
   check(!mw_object_is_watched(e, obj));
@@ -742,8 +746,7 @@ static void refusals(mw_engine *e, heap *h) {
   check(logged("bc!"));
   check(mw_object_mutations(e, obj) == 0 &&
         mw_object_last_change(e, obj) == -1);
-  check(mw_watch_is_alive(e, host.ids[0]) &&
-        !mw_watch_is_alive(e, host.ids[2]));
+  check(is_alive(e, host.ids[0]) && !is_alive(e, host.ids[2]));
   try_write(obj, 1, 0);
   check(logged("bda="));
   check(mw_object_mutations(e, obj) == 1);
@@ -899,13 +902,13 @@ static void questions(mw_engine *e, heap *h) {
   host.answers['b'] = 1;
   host.refuses = 'c';
   try_write(obj, 1, 0);
-  check(logged("??d=?b") && mw_watch_is_alive(e, host.ids[0]));
+  check(logged("??d=?b") && is_alive(e, host.ids[0]));
   host.answers['a'] = host.answers['c'] = 1;
   try_write(obj, 1, 0);
   check(logged("?c!"));
   host.refuses = 0;
   try_write(obj, 1, 0);
-  check(logged("?c?a=?b") && !mw_watch_is_alive(e, host.ids[0]));
+  check(logged("?c?a=?b") && !is_alive(e, host.ids[0]));
   host.answers['b'] = -1;
   try_write(obj, 1, 0);
   try_write(obj, 1, 0);
@@ -921,12 +924,12 @@ static void questions_in_batches(mw_engine *e, heap *h) {
   note_key(&rows, obj, 1);
   note_key(&rows, obj, 2);
   end_rows(&rows);
-  check(logged("==2?") && mw_watch_is_alive(e, host.ids[0]));
+  check(logged("==2?") && is_alive(e, host.ids[0]));
   host.answers['a'] = 1;
   memset(&rows, 0, sizeof(rows));
   note_key(&rows, obj, 1);
   end_rows(&rows);
-  check(logged("=1?a") && !mw_watch_is_alive(e, host.ids[0]));
+  check(logged("=1?a") && !is_alive(e, host.ids[0]));
 }
 
 static void forget_in_question(void) {

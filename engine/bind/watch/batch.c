@@ -39,7 +39,7 @@ struct mwb_batch {
   uint64_t order;    /* of the begin */
   mwb_batch *before; /* open, of the same coroutine */
   mwb_batch *outer;  /* open; NULL: this batch is the outermost */
-  mw_batch_row *rows;
+  mwi_batch_row *rows;
   mwi_table table; /* of the rows, in memory behind them */
   uint32_t n, size;
   int values; /* in the registry; 0: there are none */
@@ -97,7 +97,7 @@ static mw_value key_of(const mwb_write *w) {
 }
 
 static void enter_row(const mwb_state *s, mwb_batch *b, uint32_t n) {
-  const mw_batch_row *row = &b->rows[n - 1];
+  const mwi_batch_row *row = &b->rows[n - 1];
   mwi_table_put(s->engine, &b->table,
                 mwi_key_hash(mw_slot(row->obj), &row->key), n);
 }
@@ -105,9 +105,9 @@ static void enter_row(const mwb_state *s, mwb_batch *b, uint32_t n) {
 /* Makes room for one more row. */
 static void need_row(lua_State *L, const mwb_state *s, mwb_batch *b) {
   uint32_t size = (b->size == 0) ? 4 : (b->size < LARGE ? 4 : 2) * b->size, i;
-  mw_batch_row *rows;
+  mwi_batch_row *rows;
   if (b->n < b->size) return;
-  rows = (mw_batch_row *)lua_newuserdatauv(
+  rows = (mwi_batch_row *)lua_newuserdatauv(
       L, size * sizeof(*rows) + mwi_table_room(size), 0);
   if (b->values == 0) {
     lua_newtable(L);
@@ -133,7 +133,7 @@ static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
       mwi_table_first(&b->table, mwi_key_hash(mw_slot(w->obj), key), &at);
   int found = 0;
   for (; n != 0; n = mwi_table_next(&b->table, &at)) {
-    const mw_batch_row *row = &b->rows[n - 1];
+    const mwi_batch_row *row = &b->rows[n - 1];
     if (row->obj != w->obj || !mw_value_equal(&row->key, key)) continue;
     if (key->type != MW_TOTHER) break;
     push_values(L, b);
@@ -148,7 +148,7 @@ static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
 /* Gives the written field a row.  A row that is half filled is not found. */
 static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
   lua_State *L = w->L;
-  mw_batch_row *row;
+  mwi_batch_row *row;
   int i;
   need_row(L, w->s, b);
   push_values(L, b);
@@ -173,7 +173,7 @@ int mwb_note_write(mwb_write *w) {
   uint64_t turn = s->watch->batch_turns;
   uint32_t n;
   mw_value key;
-  mw_batch_row *row;
+  mwi_batch_row *row;
   if (b == NULL) return 0;
   key = key_of(w);
   n = find_row(w, b, &key);
@@ -201,7 +201,7 @@ int mwb_note_write(mwb_write *w) {
 /* Puts the parts of a row and the present value on the stack of the write. */
 static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
   lua_State *L = w->L;
-  const mw_batch_row *row = &b->rows[n];
+  const mwi_batch_row *row = &b->rows[n];
   int i;
   w->obj = row->obj;
   w->change.kind = row->kind;
@@ -236,7 +236,7 @@ static int is_compared(const mwb_state *s, const mwi_object *r) {
 static void prepare_rows(mwb_write *w, const mwb_batch *b) {
   uint32_t n;
   for (n = 0; n < b->n; n++) {
-    mw_batch_row *row = &b->rows[n];
+    mwi_batch_row *row = &b->rows[n];
     if (is_compared(w->s, mwb_object_of(w->s, row->obj))) {
       load_row(w, b, n);
       row->same = w->change.same;
@@ -253,23 +253,23 @@ static void prepare_rows(mwb_write *w, const mwb_batch *b) {
 /* Returns the calls, and their number in `*n`; `few` has room for FEW. */
 #define FEW 16
 
-static const mw_batch_call *find_calls(lua_State *L, mwb_state *s,
-                                       const mwb_batch *b, mw_batch_call *few,
-                                       uint32_t *n) {
-  mw_batch_call *calls = few;
+static const mwi_batch_call *find_calls(lua_State *L, mwb_state *s,
+                                        const mwb_batch *b, mwi_batch_call *few,
+                                        uint32_t *n) {
+  mwi_batch_call *calls = few;
   uint32_t size = FEW;
   for (;;) {
-    *n = mw_batch_calls(s->engine, b->rows, b->n, calls, size);
+    *n = mwi_batch_calls(s->engine, b->rows, b->n, calls, size);
     if (*n <= size) return calls;
     size = *n;
     push_values(L, b);
-    calls = (mw_batch_call *)lua_newuserdatauv(L, size * sizeof(*calls), 0);
+    calls = (mwi_batch_call *)lua_newuserdatauv(L, size * sizeof(*calls), 0);
     lua_rawseti(L, -2, -1);
     lua_pop(L, 1);
   }
 }
 
-static void tell(mwb_write *w, const mwb_batch *b, const mw_batch_call *call) {
+static void tell(mwb_write *w, const mwb_batch *b, const mwi_batch_call *call) {
   mw_engine *e = w->s->engine;
   mw_watch_options its;
   mw_handle obj;
@@ -279,7 +279,7 @@ static void tell(mwb_write *w, const mwb_batch *b, const mw_batch_call *call) {
   lua_pop(w->L, 1);
   if (!alive) return;
   load_row(w, b, call->row);
-  mw_batch_tell(e, call->watch, &w->change);
+  mwi_batch_tell(e, call->watch, &w->change);
 }
 
 /* deliver(batch): calls the guards.  A guard may do anything but end the batch,
@@ -288,8 +288,8 @@ static int deliver(lua_State *L) {
   const mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
   mwb_state *s = b->state;
   uint64_t told = s->engine->watch.calls;
-  mw_batch_call few[FEW];
-  const mw_batch_call *calls;
+  mwi_batch_call few[FEW];
+  const mwi_batch_call *calls;
   uint32_t n, i;
   mwb_write w;
   lua_settop(L, 0);

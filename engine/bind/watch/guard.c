@@ -452,10 +452,26 @@ int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
   return mwb_is_of(L, s, index, MWB_GUARD);
 }
 
+/* Puts a new guard at 1, the top: a userdata with its handle, so that no
+** function searches for it. */
+static mw_handle push_new_guard(lua_State *L, mwb_state *s) {
+  mw_handle *h;
+  lua_settop(L, 0);
+  h = (mw_handle *)lua_newuserdatauv(L, sizeof(*h), 0);
+  mwb_push(L, s, MWB_GUARD);
+  lua_setmetatable(L, 1);
+  *h = mwb_identify(L, s, "guard", 1, 1);
+  lua_settop(L, 1);
+  return *h;
+}
+
+static mw_handle guard_at(lua_State *L, int index) {
+  return *(const mw_handle *)lua_touserdata(L, index);
+}
+
 /* Returns the handle of the guard at 1, or raises. */
 static mw_handle guard_self(lua_State *L, mwb_state *s, const char *name) {
-  mwb_check_self(L, s, name, MWB_GUARD, "guard");
-  return mwb_identify(L, s, name, 1, 1);
+  return *(const mw_handle *)mwb_check_self(L, s, name, MWB_GUARD, "guard");
 }
 
 static int revalidate(lua_State *L) {
@@ -482,39 +498,21 @@ static int guard_field(lua_State *L) {
 static int guard(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwb_check_nothing(L, "guard", 1);
-  lua_settop(L, 0);
-  lua_newuserdatauv(L, 0, 0);
-  mwb_push(L, mwb_state_of(L), MWB_GUARD);
-  lua_setmetatable(L, 1);
-  mwb_identify(L, s, "guard", 1, 1);
-  lua_settop(L, 1);
+  push_new_guard(L, s);
   return 1;
 }
 
 /* }====================================================== */
 
 /* {======================================================
-** The guards of memos
-**
-** A memo has a guard of its own, which the program never sees: a userdata with
-** the guard's handle.  So the functions here find a guard without a search.
+** The guards of memos, which the program never sees
 ** ======================================================= */
-
-static mw_handle guard_at(lua_State *L, int index) {
-  return *(const mw_handle *)lua_touserdata(L, index);
-}
 
 /* open() -> guard of a result, invalid */
 static int open_guard(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_handle *h;
-  lua_settop(L, 0);
-  h = (mw_handle *)lua_newuserdatauv(L, sizeof(*h), 0);
-  mwb_push(L, s, MWB_GUARD);
-  lua_setmetatable(L, 1);
-  *h = mwb_identify(L, s, "memo", 1, 1);
-  mwb_check(L, mw_guard_open(s->engine, *h));
-  lua_settop(L, 1);
+  if (mwi_guard_open(s->engine, push_new_guard(L, s)) == NULL)
+    mwb_check(L, MW_NOMEM);
   return 1;
 }
 
@@ -537,18 +535,17 @@ static int set_valid(lua_State *L) {
 ** number, as a cause, of the write that made the guard invalid, or nil */
 static int guard_news(lua_State *L) {
   const mwb_state *s = mwb_enter_to_read(L);
-  mw_handle h = guard_at(L, 1);
-  uint32_t number = mw_guard_cause(s->engine, h);
-  lua_pushboolean(L, mw_guard_has_lost(s->engine, h));
-  if (number == 0) return 1;
-  lua_pushinteger(L, (lua_Integer)number);
+  const mwi_object *r = mwb_object_of(s, guard_at(L, 1));
+  lua_pushboolean(L, r->lost);
+  if ((uint32_t)r->stamp == 0) return 1;
+  lua_pushinteger(L, (lua_Integer)(uint32_t)r->stamp);
   return 2;
 }
 
 /* follow(guard, other) */
 static int follow_guard(lua_State *L) {
   const mwb_state *s = mwb_enter(L);
-  mwb_check(L, mw_guard_follow(s->engine, guard_at(L, 1), guard_at(L, 2)));
+  mwb_check(L, mwi_guard_follow(s->engine, guard_at(L, 1), guard_at(L, 2)));
   return 0;
 }
 
