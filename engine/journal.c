@@ -893,44 +893,6 @@ int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
   return code;
 }
 
-/* Removes the entries of dropped objects from the log of `owner`, the first of
-** the log. */
-static void drop_entries(mw_engine *e, mw_owner owner, mw_dropped dropped,
-                         void *ud) {
-  uint32_t number = owner_at(e, owner)->log, n = 0;
-  mwi_log *log = log_at(e, number);
-  for (; owner != 0; owner = owner_at(e, owner)->above) {
-    mwi_owner *o = owner_at(e, owner);
-    uint32_t i = o->mark, end = range_end(e, o);
-    o->mark = n;
-    for (; i < end; i++) {
-      if (dropped(ud, log->entries[i].obj))
-        keep_entry(e, &log->entries[i], mwi_host_release);
-      else
-        log->entries[n++] = log->entries[i];
-    }
-  }
-  e->journal.entries -= log->n - n;
-  log->n = n;
-  if (n == 0) unlink_log(e, number);
-}
-
-void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
-  mwi_journal *part = &e->journal;
-  uint32_t i;
-  mwi_check_enter(e);
-  if (part->entries == 0) return;
-  for (i = 1; i <= part->n_owners; i++) {
-    const mwi_owner *o = &part->owners[i];
-    if (o->log != 0 && o->below == 0 && log_at(e, o->log)->n > 0)
-      drop_entries(e, i, dropped, ud);
-  }
-  for (i = 1; i <= part->stakes.n; i++)
-    if (stake_at(e, i)->obj != MW_NONE && dropped(ud, stake_at(e, i)->obj))
-      end_stake(e, i);
-  if (part->entries == 0) part->mixed = 0;
-}
-
 /* }====================================================== */
 
 /* {======================================================

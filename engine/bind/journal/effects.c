@@ -221,12 +221,6 @@ void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends) {
   lua_pop(L, 2);
 }
 
-void mwb_freeze_all(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t;
-  for (t = s->journal->coroutines; t != NULL; t = t->next)
-    mwb_freeze(L, t, 0, 0);
-}
-
 /* A few entries of a coroutine, with new numbers for the values that they hold:
 ** the value with the number `i + 1` has the number `from[i]` in the coroutine.
 ** The objects come last. */

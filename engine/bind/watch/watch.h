@@ -128,8 +128,8 @@ uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function);
 /* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 
-/* Gives back the objects that were released since the mark, which no rollback
-** puts back: see mwi_tree_release_mark. */
+/* Gives back the objects that were released since the mark, also while the
+** journal has entries: see mwi_tree_release_mark. */
 void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark);
 
 /* May there be orphans that can be given back now? */
