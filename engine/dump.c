@@ -25,24 +25,15 @@
 #define dumped_member(i) dumped(mwi_member, tree.members, i)
 #define dumped_node(i) dumped(mwi_node, tree.nodes, i)
 
-static void put_object(mwi_json *out, mw_handle h) {
-  uint32_t age = (uint32_t)(h >> 32);
-  if (h == MW_NONE)
-    put(out, "none");
-  else
-    put(out, (age == 0) ? "%u" : "%u#%u", mw_slot(h), age);
-}
-
 static void put_value(mwi_json *out, const mw_value *v) {
   static const char *const forms[] = {
-      "nil", "%s", "%d", "", "string %d", "object ", "value %d", "absent"};
+      "nil", "%s", "%d", "", "string %d", "object %h", "value %d", "absent"};
   if (v->type == MW_TBOOLEAN)
     put(out, "%s", v->u.i ? "true" : "false");
   else if (v->type == MW_TFLOAT)
     mwi_json_number(out, v->u.f);
   else
     put(out, forms[v->type], v->u.i);
-  if (v->type == MW_TOBJECT) put_object(out, (mw_handle)v->u.i);
 }
 
 /* Puts the words of the bits that are set, each after a comma. */
@@ -58,11 +49,10 @@ static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
   const mwi_watch *w;
   for (; i != 0; i = w->next) {
     w = dumped(mwi_watch, watch.watches, i);
-    put(out, "    watch %d: guard ", (int64_t)w->seq);
-    if (w->flags & MWI_OBJECT)
-      put_object(out, w->ref);
-    else
-      put(out, "%d", (int64_t)w->ref);
+    put(out,
+        (w->flags & MWI_OBJECT) ? "    watch %d: guard %h"
+                                : "    watch %d: guard %d",
+        (int64_t)w->seq, (int64_t)w->ref);
     put_words(out, words, w->flags & (2 * MWI_CLAIMED - 1));
     put(out, "\n");
   }
@@ -76,23 +66,25 @@ static void put_edge(mwi_json *out, const mwi_edge *edge) {
 }
 
 static void dump_member(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t via = dumped_member(m)->via;
-  uint32_t root =
-      dumped(mwi_reach, tree.reaches, dumped_member(m)->reach)->root;
+  const mwi_member *its = dumped_member(m);
+  uint32_t root = dumped(mwi_reach, tree.reaches, its->reach)->root;
   const mwi_edge *edge;
-  mw_handle obj = MW_NONE, parent;
-  if (root != 0) obj = dumped_node(dumped_member(root)->node)->obj;
-  put(out, (m == root) ? "  root" : "  below ");
-  if (m != root && obj != MW_NONE) put_object(out, obj);
-  if (m != root && obj == MW_NONE) put(out, "the ground");
-  if (m != root && via == 0) put(out, ": an orphan");
-  edge = (via == 0) ? NULL : dumped(mwi_edge, tree.edges, via);
-  parent = (via == 0) ? MW_NONE : dumped_node(edge->parent)->obj;
+  mw_handle top = MW_NONE, parent;
+  if (root != 0) top = dumped_node(dumped_member(root)->node)->obj;
+  if (m == root)
+    put(out, "  root");
+  else
+    put(out, (top == MW_NONE) ? "  below the ground" : "  below %h", top);
+  if (its->via == 0) {
+    put(out, (m == root) ? "\n" : ": an orphan\n");
+    return;
+  }
+  edge = dumped(mwi_edge, tree.edges, its->via);
+  parent = dumped_node(edge->parent)->obj;
   if (parent != MW_NONE) { /* not from the ground? */
     put(out, ": ");
     put_edge(out, edge);
-    put(out, " of ");
-    put_object(out, parent);
+    put(out, " of %h", parent);
   }
   put(out, "\n");
 }
@@ -102,9 +94,7 @@ static void dump_edges(mwi_json *out, const mw_engine *e, uint32_t node) {
   uint32_t i;
   for (i = dumped_node(node)->outs; i != 0; i = edge->next_out) {
     edge = dumped(mwi_edge, tree.edges, i);
-    put(out, "  holds ");
-    put_object(out, dumped_node(edge->child)->obj);
-    put(out, " under ");
+    put(out, "  holds %h under ", dumped_node(edge->child)->obj);
     put_edge(out, edge);
     put(out, "\n");
   }
@@ -117,9 +107,7 @@ static void dump_record(mwi_json *out, const mw_engine *e,
                                       "is being walked"};
   const mwi_field *f;
   uint32_t i;
-  put(out, "object ");
-  put_object(out, r->obj);
-  put(out, ": %u writes", r->count);
+  put(out, "object %h: %u writes", r->obj, r->count);
   put_words(out, words,
             (r->watched ? 1u : 0u) | (unsigned)r->tracked << 1 |
                 (r->invalid ? 8u : 0u) | (r->walks > 0 ? 16u : 0u));
@@ -154,14 +142,9 @@ static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *h) {
   uint32_t slot = 0, i;
   while ((stack = mwi_hierarchy_next(h, &slot)) != NULL) {
     if (stack->n == 0) continue;
-    put(out, "  thread ");
-    put_object(out, stack->thread);
-    put(out, " executes");
-    for (i = 0; i < stack->n; i++) {
-      put(out, " ");
-      put_object(out, stack->frames[i].obj);
-      put(out, " as %u", stack->frames[i].name);
-    }
+    put(out, "  thread %h executes", stack->thread);
+    for (i = 0; i < stack->n; i++)
+      put(out, " %h as %u", stack->frames[i].obj, stack->frames[i].name);
     put(out, "\n");
   }
 }

@@ -213,6 +213,15 @@ void mwi_json_string(mwi_json *out, const char *text, size_t len) {
 
 /* }====================================================== */
 
+static void put_handle(mwi_json *out, mw_handle h) {
+  uint32_t age = (uint32_t)(h >> 32);
+  mwi_json_form(out,
+                (h == MW_NONE) ? "none"
+                : (age == 0)   ? "%u"
+                               : "%u#%u",
+                mw_slot(h), age);
+}
+
 void mwi_json_form(mwi_json *out, const char *form, ...) {
   const char *at, *text;
   va_list args;
@@ -233,6 +242,9 @@ void mwi_json_form(mwi_json *out, const char *form, ...) {
         break;
       case 'd':
         mwi_json_integer(out, va_arg(args, int64_t));
+        break;
+      case 'h':
+        put_handle(out, va_arg(args, mw_handle));
         break;
       default:
         mwi_json_thousandths(out, va_arg(args, int64_t));

@@ -24,7 +24,8 @@ MWI_API void mwi_json_flush(mwi_json *out);
 
 /* Puts a text in which these stand for arguments, which have to be of these
 ** types: %s a text that ends with 0, %q a string's bytes (const char *) and how
-** many (size_t), %u a uint32_t, %d an int64_t, %t an int64_t as thousandths. */
+** many (size_t), %u a uint32_t, %d an int64_t, %h a handle, %t an int64_t as
+** thousandths. */
 MWI_API void mwi_json_form(mwi_json *out, const char *form, ...);
 
 MWI_API void mwi_json_integer(mwi_json *out, int64_t n);
