@@ -277,9 +277,14 @@ void mwb_tell_class(lua_State *L, mwb_state *s, int index, int question) {
 typedef struct attachment {
   mwb_state *s;
   mw_handle h;
-  int is_new;      /* is the object not intercepted yet? */
-  int is_reported; /* is the policy told of the object's class? */
-  mw_reach reach;  /* whose objects are to be included; 0 for none */
+  int is_new;                /* is the object not intercepted yet? */
+  int is_reported;           /* is the policy told of the object's class? */
+  int is_done;               /* has `attach` returned? */
+  const mw_filter *filter;   /* of the reach that begins, or NULL; */
+  mw_reach begins;           /* this reach */
+  mw_reach reach;            /* whose objects are to be included, or 0 */
+  mw_watch_options *options; /* of the watch that begins, or NULL */
+  mw_watch_id watch;         /* 0: it has not begun */
 } attachment;
 
 /* Pushes the table with the guards of the object at 1; `is_new` says that the
@@ -288,15 +293,20 @@ static void push_guards(lua_State *L, mwb_state *s, int is_new) {
   if (!is_new || !lua_getmetatable(L, 1)) mwb_push_guards(L, s, 1, 1);
 }
 
-/* attach(object, guard or nil, term or nil, attachment) -> the guard's place.
-** Gives the object its shadow, and includes the objects below.  The last step
-** wraps the class of a userdata, so that no failure can follow. */
+/* attach(object, guard or nil, term or nil, attachment): gives the object its
+** shadow, and includes the objects below.  The last step wraps the class of a
+** userdata, so that no failure can follow. */
 static int attach(lua_State *L) {
-  const attachment *its = (const attachment *)lua_touserdata(L, 4);
+  attachment *its = (attachment *)lua_touserdata(L, 4);
   mwb_state *s = its->s;
   int is_table = lua_istable(L, 1), is_new = its->is_new;
   int has_class = 1; /* perhaps */
-  lua_Integer place = 0;
+  if (its->filter != NULL) {
+    int code =
+        mw_root_begin_filtered(s->engine, its->h, its->filter, &its->begins);
+    mwb_check(L, code);
+    if (code == MW_NEW) its->reach = its->begins;
+  }
   if (is_new && is_table) {
     mwb_push_class(L, 1);
     has_class = !lua_isnil(L, -1);
@@ -306,25 +316,30 @@ static int attach(lua_State *L) {
   if (!lua_isnil(L, 2)) {
     push_guards(L, s, is_new && is_table);
     lua_pushvalue(L, 2);
-    place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
+    its->options->ref =
+        (uint64_t)mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
     lua_pushvalue(L, 3);
-    lua_rawseti(L, -2, -place);
+    lua_rawseti(L, -2, -(lua_Integer)its->options->ref);
   }
   if (its->reach != 0) mwb_include(L, s, 1);
+  if (its->options != NULL) {
+    its->options->reach = its->begins;
+    mwb_check(L, mw_watch_begin(s->engine, its->h, its->options, &its->watch));
+  }
   if (is_new && !is_table) mwb_wrap_class(L, s, 1);
-  lua_pushinteger(L, place);
-  return 1;
+  its->is_done = 1;
+  return 0;
 }
 
 /* Calls `attach` for the object at 1, with guard and term, which are popped.
-** Returns a status; the place or the error is on the top. */
+** Returns a status; an error is on the top. */
 static int call_attach(lua_State *L, attachment *its) {
   lua_pushcfunction(L, attach);
   lua_insert(L, -3);
   lua_pushvalue(L, 1);
   lua_insert(L, -3);
   lua_pushlightuserdata(L, its);
-  return lua_pcall(L, 4, 1, 0);
+  return lua_pcall(L, 4, 0, 0);
 }
 
 /* Likewise, without a guard. */
@@ -354,8 +369,10 @@ static void give_back(lua_State *L, mwb_state *s, mw_handle h) {
 
 /* Gives the object at 1 a handle and a record. */
 static attachment begin_object(lua_State *L, mwb_state *s, const char *name) {
-  attachment its = {s, MW_NONE, 0, 0, 0};
+  attachment its;
   int top = lua_gettop(L);
+  memset(&its, 0, sizeof(its));
+  its.s = s;
   its.h = mwb_identify(L, s, name, 1, 1);
   if (mwi_object_need(s->engine, its.h) == NULL) mwb_check(L, MW_NOMEM);
   its.is_new = !mwb_intercepts(s, its.h) && !mwb_push_own(L, 1); /* orphan? */
@@ -363,18 +380,31 @@ static attachment begin_object(lua_State *L, mwb_state *s, const char *name) {
   return its;
 }
 
-/* Begins a reach of the object at 1 for a watch, a track or a feed, which is in
-** `filter->kept`; the reach of a track without a filter began with the track.
-** Raises if there is no memory. */
-static mw_reach begin_reach(lua_State *L, attachment *its,
-                            const mw_filter *filter) {
-  mw_engine *e = its->s->engine;
-  mw_reach reach = 0;
-  int code = mw_root_begin_filtered(e, its->h, filter, &reach);
-  if (code < 0 && filter->kept == 1) mw_object_untrack(e, its->h);
-  mwb_check(L, code);
-  if (code == MW_NEW) its->reach = reach;
-  return reach;
+/* Ends what has begun of a watch or a track, and raises the error on the top.
+** The object is as before, but for what rules and guards have begun. */
+static int undo(lua_State *L, const attachment *its) {
+  mwb_state *s = its->s;
+  mw_engine *e = s->engine;
+  mwi_object *r = mwb_object_of(s, its->h);
+  int ends = its->watch == 0 || mw_watch_cancel(e, its->watch) == MW_OK;
+  int is_last = its->watch != 0 && its->is_reported && r->waiting == 0;
+  if (its->options == NULL) {
+    mw_object_untrack(e, its->h);
+  } else {
+    if (ends && its->options->ref != 0)
+      mwb_end_guard(L, s, 1, r, (lua_Integer)its->options->ref);
+    if (its->reach != 0 && its->watch == 0)
+      mw_reach_end(e, its->reach);
+    else if (its->reach != 0 && r->deep == 0)
+      mw_root_end(e, its->h);
+  }
+  if (is_last) r->watched = 0;
+  if (its->is_done && its->is_new && lua_isuserdata(L, 1) &&
+      !mwb_intercepts(s, its->h))
+    mwb_unwrap_class(L, s, 1);
+  give_back(L, s, its->h);
+  if (is_last) mwb_tell_class(L, s, 1, MWB_UNWATCHED);
+  return lua_error(L);
 }
 
 /* {======================================================
@@ -434,34 +464,12 @@ static int call_existing(lua_State *L, mwb_state *s,
 
 /* }====================================================== */
 
-static int unwatch(lua_State *L);
-
-/* Ends the watch of the object at 1, because its guard has raised for what
-** exists.  The object is as before, but for what the guard has begun. */
-static void abandon(lua_State *L, const attachment *at, mw_watch_id id,
-                    const mw_watch_options *its) {
-  mwb_state *s = at->s;
-  mwi_object *r = mwb_object_of(s, at->h);
-  if (mw_watch_cancel(s->engine, id) == MW_OK && (its->flags & MW_WEAK) == 0)
-    mwb_end_guard(L, s, 1, r, (lua_Integer)its->ref);
-  if (!at->is_reported || mw_object_waiting(s->engine, at->h) > 0) {
-    if (at->reach != 0 && r->deep == 0) mw_root_end(s->engine, at->h);
-    mwb_let_go(L, s, SIZE_MAX);
-  } else {
-    mwb_push_function(L, s, unwatch);
-    lua_pushvalue(L, 1);
-    if (lua_pcall(L, 1, 1, 0) != LUA_OK) mwb_let_go(L, s, SIZE_MAX);
-    lua_pop(L, 1);
-  }
-}
-
 static int watch(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_watch_options its;
   mw_filter filter;
   attachment at;
   mw_watch_id *id;
-  int code = MW_OK;
   check_watchable(L, s, "watch");
   read_watch_options(L, s, &its, &filter);
   read_guard(L, s, &its);
@@ -471,29 +479,17 @@ static int watch(lua_State *L) {
   lua_setmetatable(L, -2);
   at = begin_object(L, s, "watch");
   at.is_reported = !mwb_object_of(s, at.h)->watched;
+  at.options = &its;
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
-  if (its.flags & MW_DEEP) its.reach = begin_reach(L, &at, &filter);
+  if (its.flags & MW_DEEP) at.filter = &filter;
   push_guard(L, &its);
   push_term(L, s, &its);
-  if (call_attach(L, &at) == LUA_OK) {
-    its.ref = (uint64_t)lua_tointeger(L, -1);
-    code = mw_watch_begin(s->engine, at.h, &its, id);
-    if (code == MW_OK) {
-      if (!lua_toboolean(L, EXISTING) || call_existing(L, s, &its) == LUA_OK) {
-        lua_settop(L, WATCH);
-        return 1;
-      }
-      abandon(L, &at, *id, &its);
-      return lua_error(L);
-    }
-    if (its.ref != 0)
-      mwb_end_guard(L, s, 1, mwb_object_of(s, at.h), (lua_Integer)its.ref);
-    if (at.is_new && lua_isuserdata(L, 1)) mwb_unwrap_class(L, s, 1);
-  }
-  if (at.reach != 0) mw_reach_end(s->engine, at.reach);
-  give_back(L, s, at.h);
-  mwb_check(L, code);
-  return lua_error(L);
+  if (call_attach(L, &at) != LUA_OK) return undo(L, &at);
+  *id = at.watch;
+  if (lua_toboolean(L, EXISTING) && call_existing(L, s, &its) != LUA_OK)
+    return undo(L, &at);
+  lua_settop(L, WATCH);
+  return 1;
 }
 
 static int track(lua_State *L) {
@@ -513,29 +509,26 @@ static int track(lua_State *L) {
   its = begin_object(L, s, "track");
   its.is_reported = its.is_new && lua_isuserdata(L, 1);
   if (lua_isfunction(L, 4)) filter.rule = mwb_add_rule(L, s, 1, 4);
+  if (filter.rule != 0) its.filter = &filter;
   code = mw_object_track(s->engine, its.h,
                          (flags & MW_DEEP) && filter.rule == 0, &reach);
   mwb_check(L, code);
   if (code == MW_NEW) its.reach = reach;
-  if (filter.rule != 0) begin_reach(L, &its, &filter);
   lua_settop(L, 1);
-  if (attach_bare(L, &its) != LUA_OK) {
-    mw_object_untrack(s->engine, its.h);
-    give_back(L, s, its.h);
-    return lua_error(L);
-  }
-  lua_settop(L, 1);
+  if (attach_bare(L, &its) != LUA_OK) return undo(L, &its);
   return 1;
 }
 
 void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
   attachment its = begin_object(L, s, "feed");
   mw_filter filter = {0, NULL, 0, MWI_LOGGED, 0};
+  int status;
   filter.rule = lua_isnil(L, descend) ? mwi_root_rule(s->engine, its.h, 1)
                                       : mwb_add_rule(L, s, 1, descend);
-  *reach = begin_reach(L, &its, &filter);
-  if (attach_bare(L, &its) != LUA_OK) lua_error(L);
-  lua_pop(L, 1);
+  its.filter = &filter;
+  status = attach_bare(L, &its);
+  *reach = its.begins;
+  if (status != LUA_OK) lua_error(L);
 }
 
 void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
