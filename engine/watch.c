@@ -152,28 +152,21 @@ void mwi_watch_blocks(mw_engine *e, mwi_visit f) {
 
 #define options_of(w) ((w)->flags & (MWI_ENDED - 1))
 
-static int is_plain_flag(const mwi_watch *w) {
-  return (w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) == MW_FLAG;
-}
-
-/* Does the host need the old value once the new one is stored? */
-static int is_called_after(const mwi_watch *w) {
-  const int asks = MWI_RESULT | MW_ASK;
-  return (w->flags & MW_AFTER) || (w->flags & asks) == asks;
-}
-
 /* Adds a watch to the counts of waiting watches, or takes the watch away (`n`
 ** is 1 or -1). */
 static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
                           int n) {
   mwi_watches *part = &e->watch;
   uint32_t one = (uint32_t)n;
+  const int asks =
+      MWI_RESULT | MW_ASK; /* reads the old value after the store */
   mwi_assert(n == 1 || r->waiting > 0);
-  if (!is_plain_flag(w)) r->needs |= MWI_CALLS;
+  if ((w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) != MW_FLAG)
+    r->needs |= MWI_CALLS; /* no plain flag */
   if (w->flags & MW_SKIP) r->needs |= MWI_SKIPS;
   if (w->flags & MW_CHECK) r->needs |= MWI_CHECKS;
   if ((r->waiting += one) == 0) r->needs &= (uint16_t)~MWI_OF_WATCHES;
-  if (is_called_after(w)) part->after += one;
+  if ((w->flags & MW_AFTER) || (w->flags & asks) == asks) part->after += one;
   if (w->flags & MW_CHECK) part->checks += one;
   if (w->flags & MWI_RESULT) part->results += one;
   if ((w->flags & MW_DEEP) == 0) return;
@@ -222,12 +215,6 @@ static void leave_guard(mw_engine *e, const mwi_watch *w) {
   if (w->older != 0) watch_at(e, w->older)->newer = w->newer;
 }
 
-static void free_watch(mw_engine *e, uint32_t i) {
-  mwi_assert(watch_at(e, i)->seq != 0 && watch_at(e, i)->slot == 0);
-  watch_at(e, i)->seq = 0;
-  mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
-}
-
 /* Takes an ended watch out of its list. */
 static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
@@ -245,7 +232,8 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   if (r->first == 0) r->needs &= (uint16_t)~MWI_UNKEYED;
   if (r->fields == 0) r->needs &= (uint16_t)~MWI_KEYED;
   w->slot = 0;
-  free_watch(e, i);
+  w->seq = 0;
+  mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
 }
 
 /* Unlinks the ended watches of all objects whose lists no walk is reading. */
@@ -294,11 +282,6 @@ static void for_each(mw_engine *e, mwi_object *r,
   }
 }
 
-static void end_watches(mw_engine *e, mwi_object *r) {
-  for_each(e, r, end_watch);
-  unlink_ended(e);
-}
-
 void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   uint16_t layout;
@@ -309,7 +292,8 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
     uint32_t i = r->guarding;
     end_watch(e, mwi_object_of(&e->watch, watch_at(e, i)->slot), i);
   }
-  end_watches(e, r);
+  for_each(e, r, end_watch);
+  unlink_ended(e);
   layout = r->layout;
   memset(r, 0, sizeof(*r));
   r->layout = (uint16_t)(layout + 1);
@@ -354,8 +338,8 @@ static void prune(mw_engine *e, mwi_object *r) {
 ** the guards that are yet to be made invalid form a stack. */
 static void invalidate(mw_engine *e, mwi_object *guard, mw_change *by) {
   uint32_t stack = 0, i;
-  while (guard != NULL) {
-    if (!guard->invalid) {
+  for (;;) {
+    if (guard != NULL && !guard->invalid) {
       guard->invalid = 1;
       if (guard->result) /* it is not written, and needs no other stamp */
         guard->stamp = (by != NULL && mwi_is_read(&e->reader))
@@ -369,8 +353,7 @@ static void invalidate(mw_engine *e, mwi_object *guard, mw_change *by) {
         stack = i;
       }
     }
-    guard = NULL;
-    if (stack == 0) break;
+    if (stack == 0) return;
     guard = record_of(e, watch_at(e, stack)->ref);
     stack = watch_at(e, stack)->note;
   }
@@ -444,19 +427,12 @@ static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   return (w->flags & MWI_ENDED) ? 0 : i;
 }
 
-/* Is the guard the guard of a result?  With MW_ASK, the host may have the
-** guard. */
-static int is_of_result(const mw_engine *e, const mw_watch_options *options) {
-  const mwi_object *guard = record_of(e, options->guard);
-  return (options->flags & (MW_FLAG | MW_ASK)) && guard != NULL &&
-         guard->result;
-}
-
 /* Makes a watch of a key, or of all fields when `key` is NULL; 0 when there is
 ** no memory.  The new watch is its own twin. */
 static uint32_t make_watch(mw_engine *e, mwi_object *r,
                            const mw_watch_options *options,
                            const mw_value *key) {
+  const mwi_object *guard = record_of(e, options->guard);
   uint32_t field = 0, i;
   mwi_watch *w;
   if (key != NULL && (field = need_field(e, r, key)) == 0) return 0;
@@ -468,8 +444,8 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w = watch_at(e, i);
   mwi_assert(w->seq == 0);
   w->flags = (uint16_t)options->flags;
-  if (is_of_result(e, options)) {
-    w->flags |= MWI_RESULT;
+  if ((options->flags & (MW_FLAG | MW_ASK)) && guard != NULL && guard->result) {
+    w->flags |= MWI_RESULT; /* with MW_ASK, the host may have the guard */
     w->result = mw_slot(options->guard);
   }
   w->slot = mw_slot(r->obj);
@@ -558,16 +534,17 @@ int mwi_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   return MW_OK;
 }
 
-/* The guard of a watch with MWI_RESULT; NULL if the guard is forgotten. */
+/* The guard of a watch with MWI_RESULT; NULL if the guard is forgotten, and for
+** any other watch. */
 static mwi_object *guard_of_result(const mw_engine *e, const mwi_watch *w) {
   mwi_object *guard = mwi_object_of(&e->watch, w->result);
-  return (guard != NULL && guard->result) ? guard : NULL;
+  return ((w->flags & MWI_RESULT) && guard != NULL && guard->result) ? guard
+                                                                     : NULL;
 }
 
 /* The guard of a result would not learn of further writes. */
 static void lose_result(mw_engine *e, mwi_object *r, uint32_t i) {
-  const mwi_watch *w = watch_at(e, i);
-  mwi_object *guard = (w->flags & MWI_RESULT) ? guard_of_result(e, w) : NULL;
+  mwi_object *guard = guard_of_result(e, watch_at(e, i));
   (void)r;
   if (guard == NULL) return;
   guard->lost = 1;
@@ -580,7 +557,8 @@ int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   if (r == NULL || (!r->watched && r->nodes == 0)) /* does nobody watch? */
     return MW_STALE;
   for_each(e, r, lose_result);
-  end_watches(e, r);
+  for_each(e, r, end_watch);
+  unlink_ended(e);
   mwi_tree_end_roots(e, obj, 0);
   r->watched = 0;
   r->layout++;

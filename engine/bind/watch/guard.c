@@ -335,9 +335,7 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
     int status = push_guard(L, w->s, OWN, place) ? LUA_OK : DEAD;
     if (status == LUA_OK && (flags & MW_ASK))
       status = ask(w, obj, object, place, flags, change);
-    if ((flags & MW_ASK) == 0 && (flags & MW_ONCE))
-      mwb_drop_guard(L, OWN, r, place); /* it has no term */
-    else if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE)))
+    if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE)))
       drop_guard(L, OWN, r, place);
     if (status != LUA_OK) return status;
   }
