@@ -31,6 +31,18 @@
 #include "../traps/traps.h"
 #include "journal.h"
 
+/* How the writes are made: the old values, the last write first, and the
+** watches are told at the end; or the new ones, told one by one, and so that a
+** table gets the value as it is, whatever its class would store. */
+enum { BACK = 1, STORED = 2 };
+
+/* A write that is made: to which object, which kind of entry, how; and whether
+** the contents of the object are at SHADOW from the write before. */
+typedef struct made {
+  mw_handle obj;
+  int kind, way, has_contents;
+} made;
+
 /* {======================================================
 ** One write
 ** ======================================================= */
@@ -45,97 +57,39 @@ static int is_absent(lua_State *L) {
     luaL_error(L, "the former value of field '%s' is not known",
                luaL_tolstring(L, KEY, NULL));
   is = lua_isnil(L, -1);
-  lua_settop(L, SHADOW);
+  lua_settop(L, VALUE);
   return is;
 }
 
-/* Prepares the entry of an assignment to a cell or to a table that is not
-** intercepted; OLD is above SHADOW. */
-static void prepare_plain(lua_State *L, mwb_state *s, mw_handle h,
-                          mwb_entry *entry) {
-  int cell = mwb_is_cell(L, s, OBJECT);
-  mwb_begin_entry(L, s, entry);
-  if (cell) {
-    mwb_push_cell(L, OBJECT);
-  } else {
-    lua_pushvalue(L, KEY);
-    lua_rawget(L, OBJECT);
-  }
-  mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
-  if (cell && entry->wanted && entry->owner != 0) /* keeps the cell alive */
-    mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, OBJECT);
-}
-
-/* Assigns to a cell or to a table that is not intercepted. */
-static void assign_plain(lua_State *L, mwb_state *s, int way) {
+/* Assigns to a cell.  Its entry keeps the cell alive. */
+static void write_cell(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_entry entry;
-  int appends = mwb_appends(s);
-  mw_handle h = appends ? mwb_identify(L, s, "apply", OBJECT, 1) : MW_NONE;
   lua_settop(L, SHADOW);
-  if (appends) prepare_plain(L, s, h, &entry);
-  if (mwb_is_cell(L, s, OBJECT)) {
-    lua_pushvalue(L, VALUE);
-    mwb_set_cell(L, OBJECT);
-  } else {
-    lua_pushvalue(L, KEY);
-    lua_pushvalue(L, VALUE);
-    if (way != 0)
-      lua_rawset(L, OBJECT);
-    else
-      lua_settable(L, OBJECT);
-  }
-  if (!appends) return;
-  if (!mwb_is_prepared(s, &entry))
-    mwb_prepare(L, s, h, KEY, VALUE, OLD, &entry);
+  mwb_begin_entry(L, s, &entry);
+  mwb_push_cell(L, OBJECT);
+  mwb_prepare(L, s, h, KEY, VALUE, OLD, &entry);
+  if (entry.wanted && entry.owner != 0)
+    mwb_hold_value(L, &mwb_coroutine_of(s, entry.owner)->held, 0, OBJECT);
+  lua_pushvalue(L, VALUE);
+  mwb_set_cell(L, OBJECT);
   mwb_append_entry(L, s, &entry);
 }
 
-/* Assigns to a userdata; back, by its class. */
-static void assign_userdata(lua_State *L, mwb_state *s, int way) {
-  int appends = mwb_appends(s);
-  if ((way & MWB_BACK) && lua_isnil(L, VALUE) && is_absent(L)) return;
-  if (appends) {
-    mwb_identify(L, s, "apply", OBJECT, 1);
-    lua_settop(L, SHADOW);
-    mwb_push_current(L, s); /* OLD */
-  }
-  if (way & MWB_BACK) {
-    mwb_push_newindex(L, OBJECT);
-    mwb_call_newindex(L, lua_gettop(L));
-  } else {
-    lua_pushvalue(L, KEY);
-    lua_pushvalue(L, VALUE);
-    lua_settable(L, OBJECT);
-  }
-  if (appends) mwb_append_kept(L, s, 0, 0);
-}
-
-/* An object gets another state, class or value, and nobody is told. */
-static void write_unheard(lua_State *L, mwb_state *s, int kind, int way) {
+/* Opens the write of an object, key and value, which are at OBJECT, KEY and
+** VALUE.  The old value of a state and of a class is read here, if somebody
+** asks for it. */
+static void open_write(lua_State *L, mwb_state *s, mwb_write *w,
+                       const made *its, int kind) {
+  int given = its->has_contents ? MWB_FOUND : 0;
   lua_settop(L, SHADOW);
-  if (mwi_is_of_field(kind)) {
-    if (lua_isuserdata(L, OBJECT) && !mwb_is_cell(L, s, OBJECT))
-      assign_userdata(L, s, way);
+  if (!mwi_is_of_field(its->kind)) {
+    if (kind != MW_ROLLBACK || mwb_appends(s))
+      mwb_push_aspect(L, s, its->kind);
     else
-      assign_plain(L, s, way);
-    return;
+      lua_pushnil(L);
+    given = MWB_GIVEN;
   }
-  if (mwb_appends(s)) mwb_push_aspect(L, s, kind);
-  lua_settop(L, OLD);
-  if (mwi_kinds[kind].aspect == MWI_OF_STATE)
-    mwb_change_state(L, s, mwb_identify(L, s, "apply", OBJECT, 1));
-  else
-    mwb_change_class(L, s, mwb_identify(L, s, "apply", OBJECT, 1), 0);
-}
-
-/* Opens a write to the object at OBJECT.  The old value of a state and of a
-** class is read here; the key of a class is nil. */
-static void open_write(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
-                       int kind, int guards_kind) {
-  int given;
-  lua_settop(L, SHADOW);
-  given = mwb_push_aspect(L, s, kind) ? MWB_GIVEN : 0;
-  mwb_write_open(L, s, w, h, guards_kind, given);
+  mwb_write_open(L, s, w, its->obj, kind, given);
 }
 
 static void store(mwb_write *w, int kind, int way) {
@@ -151,33 +105,49 @@ static void store(mwb_write *w, int kind, int way) {
     mwb_store_value(w);
 }
 
-int mwb_write_one(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  const mwb_made *its = (const mwb_made *)lua_touserdata(L, 4);
-  int kind = its->kind, way = its->way, back = way & MWB_BACK;
-  mw_handle h = its->obj;
+/* Makes a write.  Returns whether a guard has failed, whose error is the top
+** then.  An object that is not intercepted has no record with watches, so
+** nobody is told. */
+static int make_write(lua_State *L, mwb_state *s, made *its) {
+  int kind = its->kind, back = its->way & BACK;
+  int is_field = mwi_is_of_field(kind), failed;
   mwb_write w;
-  if (!mwb_intercepts(s, h)) h = mwb_intercepting_at(L, s, OBJECT);
-  if (h == MW_NONE || mwb_is_meta(L, KEY) ||
-      (back && (!mwi_is_of_field(kind) || !lua_istable(L, OBJECT)))) {
-    mwb_normalize_key(L);
-    write_unheard(L, s, kind, way);
-    return 0;
+  if (is_field && lua_isuserdata(L, OBJECT)) {
+    if (back && lua_isnil(L, VALUE) && !mwb_is_cell(L, s, OBJECT) &&
+        is_absent(L))
+      return 0;
+    if (mwb_is_cell(L, s, OBJECT)) {
+      write_cell(L, s, its->obj);
+      return 0;
+    }
   }
-  if (back) {
-    mwb_write_open(L, s, &w, h, MW_ROLLBACK, 0);
-    mwb_store_contents(&w);
-    return 0;
+  open_write(L, s, &w, its,
+             back                   ? MW_ROLLBACK
+             : kind == MW_METATABLE ? kind
+                                    : MW_APPLY);
+  if (is_field && mwb_is_meta(L, KEY)) { /* no contents: nobody is told */
+    w.r = NULL;
+    w.shadow = OBJECT;
   }
-  open_write(L, s, &w, h, kind, (kind == MW_METATABLE) ? kind : MW_APPLY);
-  mwb_write_count(&w);
-  mwb_write_before(&w);
-  store(&w, kind, way);
-  if (!mwb_write_after(&w)) return 0;
-  lua_createtable(L, 1, 0);
-  lua_insert(L, -2);
-  lua_rawseti(L, -2, 1);
-  return 1;
+  if (!back) {
+    mwb_write_count(&w);
+    mwb_write_before(&w);
+  }
+  store(&w, kind, its->way);
+  failed = !back && mwb_write_after(&w);
+  its->has_contents = its->way != 0 && !w.called && is_field &&
+                      w.shadow == SHADOW && w.r != NULL &&
+                      mwi_object_intercepts(w.r) && w.r->layout == w.layout;
+  return failed;
+}
+
+int mwb_write_back(lua_State *L) {
+  made its = {MW_NONE, 0, BACK, 0};
+  const mw_entry *entry = (const mw_entry *)lua_touserdata(L, 4);
+  its.obj = entry->obj;
+  its.kind = entry->kind;
+  make_write(L, mwb_state_of(L), &its);
+  return 0;
 }
 
 /* }====================================================== */
@@ -186,96 +156,82 @@ int mwb_write_one(lua_State *L) {
 ** All writes
 ** ======================================================= */
 
-/* The stack of `ask_all` and `store_all`.  FUNCTION is what they call for each
-** write; what is above is only used back: the numbers of the restoring writes,
-** and the value of a fold. */
-enum { FROM = 1, BY, INSTEAD, PROBLEM, FUNCTION, NUMBERS, HEARD, ERROR };
-
 /* A run through all writes, which an error ends at the write `at`. */
 typedef struct progress {
+  mwb_place place;
   lua_Integer n, done, at;
-  mwb_made write;    /* the write `at` */
+  made write;        /* the write `at` */
+  int undone;        /* have the entries the numbers of their undoing? */
   uint32_t cause;    /* number of the write that is the cause, or 0: to undo a
                      write, that one; else the one that has undone it */
-  mwb_fold heard;    /* back: what to tell */
   uint32_t *numbers; /* of the restoring writes, or NULL: nobody reads causes */
-  int intact;        /* has nobody written the objects since the effects? */
+  void (*each)(lua_State *L, mwb_state *s, struct progress *p);
 } progress;
 
-/* Pushes FUNCTION, and object, key and value of the next write for it; returns
-** 0 at the end. */
+/* The stack of what the program calls: the arguments; and the values of the
+** effects, for `numbers` and of a fold. */
+enum { FROM = 1, BY, INSTEAD, PROBLEM, VALUES, NUMBERS, HEARD, ERROR };
+
+/* The upvalues of `run_all`, whose stack is that of a write.  ASIDE is the
+** first error of a guard, in a table, or what a check may change. */
+enum { PROGRESS = 3, ITS_VALUES, ITS_INSTEAD, ASIDE, N_RUN = ASIDE };
+#define UP(i) lua_upvalueindex(i)
+
+/* Puts the next write on the stack; returns 0 at the end.  The contents of the
+** object stay there if the write before was to the same object. */
 static int next_write(lua_State *L, mwb_state *s, progress *p) {
-  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, FROM);
-  int back = p->write.way & MWB_BACK, top = lua_gettop(L), instead;
+  int back = p->write.way & BACK;
   while (p->done++ < p->n) {
-    mwb_place place;
     const mw_entry *entry;
-    lua_settop(L, top);
     p->at = back ? p->n + 1 - p->done : p->done;
-    instead = lua_istable(L, INSTEAD) ? lua_rawgeti(L, INSTEAD, p->at)
-                                      : (lua_pushnil(L), LUA_TNIL);
-    if (instead == LUA_TBOOLEAN) continue;
-    place = mwb_find_entries(L, FROM);
-    entry = &place.entries[p->at - 1];
-    lua_pushvalue(L, FUNCTION);
-    if (!mwb_alive(L, s, entry->obj)) continue;
-    mwb_unpack(L, place.values, entry, MW_KEY);
-    if (instead == LUA_TTABLE)
-      lua_rawgeti(L, top + 1, 1);
-    else
-      mwb_unpack(L, place.values, entry, back ? MW_OLD : MW_NOW);
+    entry = &p->place.entries[p->at - 1];
+    if (p->write.obj != entry->obj) p->write.has_contents = 0;
+    lua_settop(L, p->write.has_contents ? SHADOW : 0);
+    if (!p->write.has_contents && !mwb_alive(L, s, entry->obj)) continue;
+    lua_settop(L, SHADOW);
+    mwb_unpack(L, UP(ITS_VALUES), entry, MW_KEY);
+    mwb_unpack(L, UP(ITS_VALUES), entry, back ? MW_OLD : MW_NOW);
+    if (lua_istable(L, UP(ITS_INSTEAD))) {
+      int instead = lua_rawgeti(L, UP(ITS_INSTEAD), p->at);
+      if (instead == LUA_TBOOLEAN) continue;
+      if (instead == LUA_TTABLE) lua_rawgeti(L, -1, 1);
+      if (instead == LUA_TTABLE) lua_replace(L, OLD + 1);
+      lua_settop(L, OLD + 1);
+    }
+    lua_replace(L, VALUE);
+    lua_replace(L, KEY);
     p->write.obj = entry->obj;
     p->write.kind = entry->kind;
     p->cause = !mwb_is_read(s) ? 0
                : back          ? mw_entry_number(entry)
-               : fx->undone    ? entry->context
+               : p->undone     ? entry->context
                                : 0;
     return 1;
   }
-  lua_settop(L, top);
   return 0;
 }
 
-/* ask_one(object, key, value, kind, kind for guards) -> the value to store */
-static int ask_one(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_handle h = mwb_intercepting_at(L, s, OBJECT);
-  int kind = (int)lua_tointeger(L, 4), guards_kind = (int)lua_tointeger(L, 5);
+/* Asks the guards of phase "check" about the write; the value that they give
+** is stored instead. */
+static void ask_one(lua_State *L, mwb_state *s, progress *p) {
+  int kind = p->write.kind;
   mwb_write w;
-  lua_settop(L, VALUE);
-  if (h == MW_NONE) return 1;
-  open_write(L, s, &w, h, kind, guards_kind);
-  if (!mwb_write_check(&w)) return lua_error(L);
-  lua_settop(L, VALUE);
-  return 1;
-}
-
-/* ask_all(effects, _, instead, progress) -> instead, with other values */
-static int ask_all(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  for (mwb_push_function(L, s, ask_one); next_write(L, s, p);
-       lua_settop(L, FUNCTION)) {
-    int value = lua_gettop(L);
-    lua_pushvalue(L, value);
-    lua_insert(L, value - 3); /* for the comparison */
-    lua_pushinteger(L, p->write.kind);
-    lua_pushinteger(L, (p->write.kind == MW_METATABLE)  ? p->write.kind
-                       : (p->write.way & MWB_BACK) != 0 ? MW_ROLLBACK
-                                                        : MW_APPLY);
-    lua_call(L, 5, 1);
-    if (mwb_is_same(L, -1, -2)) continue;
-    if (!lua_istable(L, INSTEAD)) {
-      lua_newtable(L);
-      lua_replace(L, INSTEAD);
-    }
-    lua_createtable(L, 1, 0);
-    lua_insert(L, -2);
-    lua_rawseti(L, -2, 1);
-    lua_rawseti(L, INSTEAD, p->at);
+  if (mwb_intercepting_at(L, s, OBJECT) == MW_NONE) return;
+  lua_copy(L, VALUE, UP(ASIDE));
+  open_write(L, s, &w, &p->write,
+             kind == MW_METATABLE         ? kind
+             : (p->write.way & BACK) != 0 ? MW_ROLLBACK
+                                          : MW_APPLY);
+  if (!mwb_write_check(&w)) lua_error(L);
+  if (mwb_is_same(L, VALUE, UP(ASIDE))) return;
+  if (!lua_istable(L, UP(ITS_INSTEAD))) {
+    lua_newtable(L);
+    lua_replace(L, UP(ITS_INSTEAD));
   }
-  lua_settop(L, INSTEAD);
-  return 1;
+  lua_createtable(L, 1, 0);
+  lua_pushvalue(L, VALUE);
+  lua_rawseti(L, -2, 1);
+  lua_rawseti(L, UP(ITS_INSTEAD), p->at);
 }
 
 /* Returns the number, as a cause, of the last entry that was appended: it was
@@ -289,14 +245,72 @@ static uint32_t last_number(lua_State *L, mwb_state *s) {
                  : (uint32_t)s->engine->journal.seq;
 }
 
-/* The effects at FROM are about to be undone.  Pushes NUMBERS and HEARD. */
-static void begin_undo(lua_State *L, mwb_state *s, progress *p) {
+static void store_one(lua_State *L, mwb_state *s, progress *p) {
+  uint64_t seq = s->engine->journal.seq;
+  s->journal->given = p->cause;
+  if (make_write(L, s, &p->write) && lua_isnil(L, UP(ASIDE))) {
+    lua_createtable(L, 1, 0);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, 1);
+    lua_replace(L, UP(ASIDE));
+  }
+  if (p->numbers != NULL && s->engine->journal.seq != seq)
+    p->numbers[p->at - 1] = last_number(L, s);
+}
+
+/* run_all() -> instead, problem */
+static int run_all(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  progress *p = (progress *)lua_touserdata(L, UP(PROGRESS));
+  while (next_write(L, s, p)) p->each(L, s, p);
+  lua_pushvalue(L, UP(ITS_INSTEAD));
+  lua_pushvalue(L, UP(ASIDE));
+  return 2;
+}
+
+/* Does `each` for all writes, and pushes what `run_all` returns.  The number of
+** the write that an error concerns becomes `at` of the table at PROBLEM, if
+** there is one. */
+static void run(lua_State *L, mwb_state *s, progress *p,
+                void (*each)(lua_State *L, mwb_state *s, progress *p)) {
+  uint32_t given = s->journal->given;
+  int status;
+  p->each = each;
+  p->done = 0;
+  p->write.has_contents = 0;
+  lua_pushlightuserdata(L, s);
+  mwb_push(L, s, MWB_OBJECTS);
+  lua_pushlightuserdata(L, p);
+  lua_pushvalue(L, VALUES);
+  lua_pushvalue(L, INSTEAD);
+  lua_pushnil(L);
+  lua_pushcclosure(L, run_all, N_RUN);
+  status = lua_pcall(L, 0, 2, 0);
+  s->journal->given = given;
+  if (status == LUA_OK) return;
+  if (lua_istable(L, PROBLEM)) {
+    lua_pushinteger(L, p->at);
+    lua_setfield(L, PROBLEM, "at");
+  }
+  lua_error(L);
+}
+
+/* Makes all writes.  Backwards, all old values are stored before the watches
+** are told, and the effects know the numbers of the writes that have restored
+** them: the causes if they are done again.  Returns nil, or a table with the
+** first error of a guard. */
+static int store_all(lua_State *L, mwb_state *s, progress *p) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
-  mwb_place place;
-  p->intact = lua_isnil(L, INSTEAD) && mwb_is_intact(L, s, FROM);
-  if (p->intact) fx->began = mw_age_end(s->engine);
+  mwb_fold heard;
+  size_t i;
+  int intact;
+  if ((p->write.way & BACK) == 0) {
+    run(L, s, p, store_one);
+    return 1;
+  }
+  intact = lua_isnil(L, INSTEAD) && mwb_is_intact(L, s, FROM);
+  if (intact) fx->began = mw_age_end(s->engine);
   fx->undone = 0;
-  p->numbers = NULL;
   if (mwb_is_read(s)) {
     p->numbers =
         (uint32_t *)lua_newuserdatauv(L, (fx->n + 1) * sizeof(uint32_t), 0);
@@ -304,77 +318,30 @@ static void begin_undo(lua_State *L, mwb_state *s, progress *p) {
   } else {
     lua_pushnil(L);
   }
-  place = mwb_find_entries(L, FROM);
-  mwb_fold_heard(L, s, &p->heard, &place, fx->n, 0);
-  lua_replace(L, HEARD);
-}
-
-/* All old values are stored: the effects know the numbers of the writes that
-** have restored them, the causes if they are done again.  Tells the watches,
-** and puts the first error of a guard at PROBLEM, in a table. */
-static void end_undo(lua_State *L, mwb_state *s, const progress *p) {
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
-  mwb_place place;
-  size_t i;
-  s->journal->given = 0;
-  if (p->intact) mwb_see_effects(s, fx);
-  lua_settop(L, ERROR);
-  place = mwb_find_entries(L, FROM);
-  fx->undone = !place.in_log;
-  for (i = 0; i < fx->n && !place.in_log; i++)
-    place.entries[i].context = (p->numbers != NULL) ? p->numbers[i] : 0;
-  mwb_tell_undone(L, s, &p->heard, FROM, ERROR, p->numbers);
-  if (lua_isnil(L, ERROR)) return;
-  lua_createtable(L, 1, 0);
-  lua_pushvalue(L, ERROR);
-  lua_rawseti(L, -2, 1);
-  lua_replace(L, PROBLEM);
-}
-
-/* store_all(effects, _, instead, progress) -> nil, or a table with the first
-** error of a guard */
-static int store_all(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  int back = p->write.way & MWB_BACK, top;
+  mwb_fold_heard(L, s, &heard, &p->place, fx->n, 0);
+  run(L, s, p, store_one);
+  lua_settop(L, HEARD);
   lua_pushnil(L);
-  lua_replace(L, PROBLEM);
-  mwb_push_function(L, s, mwb_write_one);
-  if (back) begin_undo(L, s, p);
-  for (top = lua_gettop(L); next_write(L, s, p); lua_settop(L, top)) {
-    uint64_t seq = s->engine->journal.seq;
-    lua_pushlightuserdata(L, &p->write);
-    s->journal->given = p->cause;
-    lua_call(L, 4, 1);
-    if (back && p->numbers != NULL && s->engine->journal.seq != seq)
-      p->numbers[p->at - 1] = last_number(L, s);
-    if (!lua_isnil(L, -1) && lua_isnil(L, PROBLEM)) lua_replace(L, PROBLEM);
-  }
-  if (back) end_undo(L, s, p);
-  lua_settop(L, PROBLEM);
+  if (intact) mwb_see_effects(s, fx);
+  fx->undone = 1;
+  for (i = 0; i < fx->n; i++)
+    p->place.entries[i].context = (p->numbers != NULL) ? p->numbers[i] : 0;
+  mwb_tell_undone(L, s, &heard, FROM, ERROR, p->numbers);
+  if (lua_isnil(L, ERROR)) return 1;
+  lua_createtable(L, 1, 0);
+  lua_insert(L, ERROR);
+  lua_rawseti(L, ERROR, 1);
   return 1;
 }
 
-/* Calls one of the two, for one result.  The number of the write that an error
-** concerns becomes `at` of the table at PROBLEM, if there is one. */
-static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
-  uint32_t given = s->journal->given;
-  progress p;
-  int status, i;
-  memset(&p, 0, sizeof(p));
+static void begin_run(lua_State *L, progress *p, int way) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, FROM);
+  memset(p, 0, sizeof(*p));
   lua_settop(L, PROBLEM);
-  p.n = (lua_Integer)((const mwb_effects *)lua_touserdata(L, FROM))->n;
-  p.write.way = way;
-  for (i = FROM; i <= INSTEAD; i++) lua_pushvalue(L, i);
-  lua_pushlightuserdata(L, &p);
-  status = mwb_pcall(L, s, f, 4, 1);
-  s->journal->given = given;
-  if (status == LUA_OK) return;
-  if (lua_istable(L, PROBLEM)) {
-    lua_pushinteger(L, p.at);
-    lua_setfield(L, PROBLEM, "at");
-  }
-  lua_error(L);
+  p->place = mwb_find_entries(L, FROM);
+  p->n = (lua_Integer)fx->n;
+  p->undone = fx->undone;
+  p->write.way = way;
 }
 
 /* store(effects, by, instead, progress or nil) -> nil, or a table with the
@@ -382,24 +349,26 @@ static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
 ** and makes them; raises the error of one that refuses.  `by` is -1 to undo
 ** effects, 1 to store values as they were stored, or 0. */
 static int store_writes(lua_State *L) {
-  static const int ways[] = {MWB_BACK, 0, MWB_STORED};
+  static const int ways[] = {BACK, 0, STORED};
   mwb_state *s = mwb_enter(L);
-  int way = ways[lua_tointeger(L, BY) + 1];
+  progress p;
+  begin_run(L, &p, ways[lua_tointeger(L, BY) + 1]);
   if (s->engine->watch.checks > 0) {
-    run(L, s, ask_all, way);
+    run(L, s, &p, ask_one);
+    lua_pop(L, 1);
     lua_replace(L, INSTEAD);
   }
-  run(L, s, store_all, way);
-  return 1;
+  return store_all(L, s, &p);
 }
 
 /* take_back(effects) -> the same: undoes effects, and asks nobody */
 static int take_back(lua_State *L) {
   mwb_state *s = mwb_enter(L);
+  progress p;
   mwb_check_effects(L, "rollback");
   lua_settop(L, FROM);
-  run(L, s, store_all, MWB_BACK);
-  return 1;
+  begin_run(L, &p, BACK);
+  return store_all(L, s, &p);
 }
 
 /* }====================================================== */

@@ -75,7 +75,7 @@ static mw_entry *log_of(const mwb_coroutine *t) {
 
 mwb_place mwb_find_entries(lua_State *L, int index) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
-  mwb_place p = {fx->entries, lua_gettop(L) + 1, 0, 0};
+  mwb_place p = {fx->entries, lua_gettop(L) + 1, 0};
   const store *its;
   if (fx->held.few) {
     lua_pushvalue(L, index);
@@ -84,16 +84,11 @@ mwb_place mwb_find_entries(lua_State *L, int index) {
   lua_getiuservalue(L, index, 1);
   if (!fx->is_view) return p;
   its = (const store *)lua_touserdata(L, -1);
-  p.in_log = its->of != NULL;
-  if (p.in_log) {
-    p.entries = log_of(its->of) + fx->first;
-    mwb_push_values(L, its->of);
-  } else {
-    lua_getiuservalue(L, -1, 1);
-    p.entries = ((mwb_effects *)lua_touserdata(L, -1))->entries;
-    p.entries += fx->first - its->first;
-    lua_getiuservalue(L, -1, 1);
-  }
+  if (its->of != NULL) mwb_freeze(L, its->of, 0, 0);
+  lua_getiuservalue(L, -1, 1);
+  p.entries = ((mwb_effects *)lua_touserdata(L, -1))->entries;
+  p.entries += fx->first - its->first;
+  lua_getiuservalue(L, -1, 1);
   lua_replace(L, p.values);
   lua_settop(L, p.values);
   return p;

@@ -190,7 +190,7 @@ uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
 
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   memset(entry, 0, sizeof(*entry));
-  if (mwb_is_read(s)) mwb_make_ready(L, s);
+  if (mwb_is_read(s) && !s->journal->restoring) mwb_make_ready(L, s);
   find_owner(L, s, entry);
 }
 

@@ -173,16 +173,9 @@ static int find_object(lua_State *L, const mwb_state *s, mw_handle obj) {
   return 1;
 }
 
-/* A write has moved the entries, perhaps. */
-static void find_again(lua_State *L, mwb_place *p) {
-  *p = mwb_find_entries(L, EFFECTS);
-  lua_replace(L, PLACE);
-  p->values = PLACE;
-}
-
 /* Pushes the value that the field of an entry has now, as it is stored.  What
 ** was put into a table raw is what the table shows. */
-static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
+static void push_actual(lua_State *L, mwb_state *s, const mwb_place *p,
                         const mw_entry *entry) {
   if (lua_istable(L, ITS_OBJECT) && entry->kind != MW_METATABLE) {
     mwb_unpack(L, p->values, entry, MW_KEY);
@@ -195,12 +188,11 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
   mwb_unpack(L, p->values, entry, MW_KEY);
   lua_pushinteger(L, entry->kind);
   mwb_call(L, s, actual, 3, 1);
-  find_again(L, p);
 }
 
 /* Are the two values on the top, of the field of an entry, the same?  The
 ** policy makes the state of a userdata anew each time. */
-static int is_same_value(lua_State *L, mwb_place *p, const mw_entry *entry) {
+static int is_same_value(lua_State *L, const mw_entry *entry) {
   int same = mwb_is_same(L, -1, -2);
   if (same || entry->kind != MW_CALL) return same;
   lua_pushvalue(L, SAME);
@@ -209,7 +201,6 @@ static int is_same_value(lua_State *L, mwb_place *p, const mw_entry *entry) {
   lua_call(L, 2, 1);
   same = lua_toboolean(L, -1);
   lua_pop(L, 1);
-  find_again(L, p);
   return same;
 }
 
@@ -234,8 +225,9 @@ static lua_Integer note_userdata(lua_State *L, mw_handle obj, int more) {
 
 /* Pushes what the field of an entry is expected to hold before the entry is
 ** written: what the entry before it has left, or the actual value. */
-static void push_expected(lua_State *L, mwb_state *s, mwb_fold *f, mwb_place *p,
-                          const mw_entry *entry, uint32_t number, int left) {
+static void push_expected(lua_State *L, mwb_state *s, mwb_fold *f,
+                          const mwb_place *p, const mw_entry *entry,
+                          uint32_t number, int left) {
   mwb_folded *at = mwb_fold_find(L, s, f, number);
   if (at->last == 0)
     push_actual(L, s, p, entry);
@@ -295,7 +287,7 @@ static int changed(lua_State *L) {
         lua_tointeger(L, -1) == (lua_Integer)entry.value[part].i)
       continue;
     mwb_unpack(L, p.values, &entry, part);
-    if (is_same_value(L, &p, &entry)) continue;
+    if (is_same_value(L, &entry)) continue;
     lua_pop(L, 1);
     note_difference(L, FOUND, number);
     if (is_userdata) note_userdata(L, entry.obj, DIFFERS);

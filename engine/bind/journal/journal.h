@@ -422,7 +422,6 @@ typedef struct mwb_effects {
 typedef struct mwb_place {
   mw_entry *entries;
   int values;
-  int in_log;    /* are they those of an open transaction? */
   uint64_t page; /* of delivered entries the number of the first page, from 1
                  ** on: `values` has a table for each page; else 0 */
 } mwb_place;
@@ -436,8 +435,9 @@ static inline int mwb_knows_age(const mwb_effects *fx, uint32_t age) {
 mwb_effects *mwb_to_effects(lua_State *L, int index);
 mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 
-/* Finds the entries of the effects at `index`.  Pushes a value, which must stay
-** as long as the place is used; a write to the journal moves the entries. */
+/* Finds the entries of the effects at `index`, which no write moves: those that
+** are still in the log are copied.  Pushes a value, which must stay as long as
+** the place is used. */
 mwb_place mwb_find_entries(lua_State *L, int index);
 
 /* Has none of the objects that the effects at `index` wrote been written
@@ -573,21 +573,8 @@ void mwb_forget(void *ud, uint64_t seq);
 ** apply.c: writes that the library makes for the program.
 ** ======================================================= */
 
-/* How the writes are made: the old values, the last write first, and the
-** watches are told at the end; or the new ones, told one by one, and so that a
-** table gets the value as it is, whatever its class would store. */
-enum { MWB_BACK = 1, MWB_STORED = 2 };
-
-/* A write that is made: to which object, which kind of entry, how. */
-typedef struct mwb_made {
-  mw_handle obj;
-  int kind, way;
-} mwb_made;
-
-/* write(object, key, value, mwb_made) -> nothing, or a table with the error of
-** a guard.  Guards get the kind "apply", for a class "metatable"; back, nobody
-** is told here. */
-int mwb_write_one(lua_State *L);
+/* write_back(object, key, old value, entry): restores it, and tells nobody */
+int mwb_write_back(lua_State *L);
 
 /* }====================================================== */
 

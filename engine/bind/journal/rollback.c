@@ -89,7 +89,6 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   const mw_host *program = &s->base->host;
   undo *u = (undo *)host;
   lua_State *L;
-  mwb_made its = {MW_NONE, 0, MWB_BACK};
   int status;
   if (s->base->has_host && mwb_is_pinned(s, entry->obj)) {
     if (program->restore) program->restore(program->ud, entry, NULL);
@@ -103,10 +102,8 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   }
   mwb_unpack(L, HELD, entry, MW_KEY);
   mwb_unpack(L, HELD, entry, MW_OLD);
-  its.obj = entry->obj;
-  its.kind = entry->kind;
-  lua_pushlightuserdata(L, &its);
-  status = mwb_pcall(L, s, mwb_write_one, 4, 0);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)entry);
+  status = mwb_pcall(L, s, mwb_write_back, 4, 0);
   if (status == LUA_ERRMEM) lua_error(L);
   if (status != LUA_OK && lua_isnil(L, FIRST_ERROR))
     lua_replace(L, FIRST_ERROR);
@@ -292,7 +289,7 @@ static void freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
 
 void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
   int held = lua_gettop(L) + 2, status;
-  mwb_place p = {NULL, held, 1, 0};
+  mwb_place p = {NULL, held, 0};
   size_t n;
   lua_pushinteger(L, (lua_Integer)owner);
   s->journal->restoring++;
@@ -355,7 +352,7 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
   uint32_t i;
   for (i = 0; i < heard->n; i++, lua_settop(L, top)) {
     const mwb_folded *at = &heard->fields[i];
-    mwb_place p = mwb_find_entries(L, fx); /* a guard may have moved them */
+    mwb_place p = mwb_find_entries(L, fx);
     const mw_entry *last = &p.entries[at->last - 1];
     if (i == 0) tell_memos(L, s, heard, &p, numbers);
     if (!mwb_alive(L, s, last->obj)) continue;

@@ -74,14 +74,19 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
 }
 
 void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
-                    int kind, int has_old) {
+                    int kind, int given) {
   init_write(L, s, w, mwi_object_find(&s->engine->watch, h), kind);
   w->obj = h;
-  w->has_old = has_old;
+  w->has_old = given & MWB_GIVEN;
   mwb_normalize_key(L);
   w->simple = engine_key(L, s, w->r, &w->change.key);
-  lua_settop(L, has_old ? OLD : SHADOW);
-  mwb_find_shadow(w);
+  lua_settop(L, w->has_old ? OLD : SHADOW);
+  if ((given & MWB_FOUND) == 0) {
+    mwb_find_shadow(w);
+  } else {
+    w->shadow = SHADOW;
+    if (w->r != NULL) w->layout = w->r->layout;
+  }
 }
 
 void mwb_find_shadow(mwb_write *w) {

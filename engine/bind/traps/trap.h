@@ -41,6 +41,7 @@ struct mwb_write {
 };
 
 #define MWB_GIVEN 2
+#define MWB_FOUND 4 /* the contents are at SHADOW already */
 
 /* While a class's `__newindex` runs, the stack of the write has more places.
 ** RUNNING belongs to the caller of `mwb_call_class`. */
@@ -50,10 +51,10 @@ enum { RUNNING = FAILURE + 1, RESULT };
 #define MWB_PLAIN (-1)
 
 /* Begins a change of the object at OBJECT, with key and value at KEY and VALUE;
-** `has_old` is 0, or MWB_GIVEN when the old value is at OLD.  Pops the rest of
-** the stack. */
+** `given` is MWB_GIVEN when the old value is at OLD, MWB_FOUND, or 0.  Pops the
+** rest of the stack. */
 void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
-                    int kind, int has_old);
+                    int kind, int given);
 
 /* trap.c: the number of the write as a cause, for its entry; 0 if nobody needs
 ** it. */
