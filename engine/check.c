@@ -504,17 +504,15 @@ static void verify_records(checker *c) {
 ** ======================================================= */
 
 /* The ranges of the owners fill the log, and each range is in order. */
-static void verify_log(checker *c, mw_owner owner) {
-  const mwi_journal *part = &c->e->journal;
-  const mwi_log *log = mwi_log_of(part, owner);
-  uint32_t i = 0, k, number = part->owners[owner].log, below = 0;
+static void verify_log(checker *c, const mwi_owner *o) {
+  const mwi_log *log = o->log;
+  const mwi_owner *below = NULL;
+  uint32_t i = 0, k;
   holds(log->n <= log->size);
-  for (; owner != 0; below = owner, owner = part->owners[owner].above) {
-    const mwi_owner *o = &part->owners[owner];
-    uint32_t end = (o->above != 0) ? part->owners[o->above].mark : log->n;
-    holds(o->log == number && o->below == below && o->mark == i);
-    holds(below == 0 || o->parent == below);
-    holds(o->above != 0 || log->newest == owner);
+  for (; o != NULL; below = o, o = o->above) {
+    uint32_t end = mwi_range_end(o);
+    holds(o->log == log && o->mark == i && mwi_owner_below(o) == below);
+    holds(o->above != NULL || log->newest == o);
     for (; i < end; i++) {
       const mw_entry *entry = &log->entries[i];
       holds(i == o->mark || log->entries[i - 1].seq < entry->seq);
@@ -529,22 +527,21 @@ static void verify_log(checker *c, mw_owner owner) {
 ** the newest in a field stands in the table. */
 static void verify_stakes(checker *c) {
   const mwi_journal *part = &c->e->journal;
-  uint32_t i, at, n = 0, newest = 0;
-  for (i = 1; i <= part->n_owners; i++) {
-    at = (part->owners[i].log == 0) ? 0 : part->owners[i].first;
-    for (; at != 0; at = stake_number(at)->after, n++) {
-      const mwi_stake *s = stake_number(at);
-      holds(s->owner == i && s->obj != MW_NONE && n < part->stakes.n);
-      holds(s->older == 0 || stake_number(s->older)->newer == at);
-      holds(!s->settled || s->newer != 0 || s->older != 0);
-      holds(mwi_stake_entry(c->e, s)->obj == s->obj);
-      if (s->newer != 0) {
-        holds(stake_number(s->newer)->owner != s->owner);
-        holds(stake_number(s->newer)->obj == s->obj);
-        holds(stake_number(s->newer)->settled == s->settled);
+  uint32_t i, n = 0, newest = 0;
+  for (i = 1; i <= part->owners.n; i++) {
+    const mwi_owner *o = mwi_owner_at(part, i);
+    const mwi_stake *s = (o->log == NULL) ? NULL : o->first;
+    for (; s != NULL; s = s->after, n++) {
+      holds(s->owner == o && s->obj != MW_NONE && n < part->stakes.n);
+      holds(s->older == NULL || s->older->newer == s);
+      holds(!s->settled || s->newer != NULL || s->older != NULL);
+      holds(mwi_stake_entry(s)->obj == s->obj);
+      if (s->newer != NULL) {
+        holds(s->newer->owner != s->owner && s->newer->obj == s->obj);
+        holds(s->newer->settled == s->settled);
       } else if (!s->settled) {
         uint32_t hash = mwi_key_hash(mw_slot(s->obj), &s->key);
-        holds(stands_in(&part->fields, hash, at));
+        holds(stands_in(&part->fields, hash, s->number));
         newest++;
       }
     }
@@ -555,21 +552,26 @@ static void verify_stakes(checker *c) {
 
 static void verify_journal(checker *c) {
   const mwi_journal *part = &c->e->journal;
-  uint32_t i, log, open = 0, entries = 0, in_order = 0;
-  for (i = 1; i <= part->n_owners; i++) {
-    const mwi_owner *o = &part->owners[i];
-    if (o->log == 0) continue;
+  const mwi_log *log;
+  uint32_t i, open = 0, logs = 0, children = 0, entries = 0, in_order = 0;
+  for (i = 1; i <= part->owners.n; i++) {
+    const mwi_owner *o = mwi_owner_at(part, i);
+    if (o->log == NULL) continue;
     open++;
-    if (o->below != 0) continue;
-    verify_log(c, i);
-    entries += part->logs[o->log].n;
+    children += o->children - (o->parent != NULL);
+    if (mwi_owner_below(o) != NULL) continue;
+    verify_log(c, o);
+    logs++;
+    entries += o->log->n;
   }
-  for (log = part->top; log != 0; log = part->logs[log].below) {
-    holds(part->logs[log].n > 0);
-    in_order += part->logs[log].n;
+  for (log = part->top; log != NULL; log = log->below) {
+    holds(log->n > 0);
+    in_order += log->n;
   }
-  holds(open == part->open && entries == part->entries);
+  holds(open == part->open && entries == part->entries && children == 0);
   holds(part->mixed ? in_order == 0 && entries > 0 : in_order == entries);
+  verify_pool(c, &part->owners, sizeof(mwi_owner), open);
+  verify_pool(c, &part->logs, sizeof(mwi_log), logs);
   verify_stakes(c);
 }
 

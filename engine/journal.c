@@ -53,23 +53,9 @@ const mwi_kind mwi_kinds[MW_KINDS] = {
     {"touch", MWI_OF_FIELD}};
 
 static mwi_owner *owner_at(const mw_engine *e, mw_owner owner) {
-  mwi_check_call(owner > 0 && owner <= e->journal.n_owners &&
-                 e->journal.owners[owner].log != 0);
-  return &e->journal.owners[owner];
-}
-
-static mwi_log *log_at(const mw_engine *e, uint32_t log) {
-  return &e->journal.logs[log];
-}
-
-static mwi_stake *stake_at(const mw_engine *e, uint32_t i) {
-  return mwi_stake_at(&e->journal, i);
-}
-
-/* Returns the number after the owner's last entry. */
-static uint32_t range_end(const mw_engine *e, const mwi_owner *o) {
-  return (o->above != 0) ? e->journal.owners[o->above].mark
-                         : log_at(e, o->log)->n;
+  mwi_check_call(owner > 0 && owner <= e->journal.owners.n &&
+                 mwi_owner_at(&e->journal, owner)->log != NULL);
+  return mwi_owner_at(&e->journal, owner);
 }
 
 /* Retains or releases a value, if that is a string: the host numbers them. */
@@ -88,37 +74,35 @@ static void keep_entry(const mw_engine *e, const mw_entry *entry,
                        keeping *how) {
   int i;
   for (i = 0; i < MW_PARTS; i++)
-    keep_value(e, entry->type[i], entry->value[i], how);
+    if (entry->type[i] == MW_TSTRING)
+      keep_value(e, entry->type[i], entry->value[i], how);
 }
 
 /* {======================================================
 ** Stakes
 ** ======================================================= */
 
-/* Returns the newest stake in a field, or 0. */
-static uint32_t find_stake(const mw_engine *e, mw_handle obj,
-                           const mw_value *key) {
-  const mwi_table *fields = &e->journal.fields;
+/* Returns the newest stake in a field, or NULL. */
+static mwi_stake *find_stake(const mw_engine *e, mw_handle obj,
+                             const mw_value *key) {
+  const mwi_journal *part = &e->journal;
   mwi_search at;
-  uint32_t i = mwi_table_first(fields, mwi_key_hash(mw_slot(obj), key), &at);
-  for (; i != 0; i = mwi_table_next(fields, &at)) {
-    const mwi_stake *s = stake_at(e, i);
-    if (s->obj == obj && mw_value_equal(&s->key, key)) break;
+  uint32_t i =
+      mwi_table_first(&part->fields, mwi_key_hash(mw_slot(obj), key), &at);
+  for (; i != 0; i = mwi_table_next(&part->fields, &at)) {
+    mwi_stake *s = mwi_stake_at(part, i);
+    if (s->obj == obj && mw_value_equal(&s->key, key)) return s;
   }
-  return i;
+  return NULL;
 }
 
 /* Has nobody written the field later? */
 static int is_newest(const mwi_stake *s) {
-  return s->newer == 0 && !s->settled;
+  return s->newer == NULL && !s->settled;
 }
 
 static uint32_t stake_hash(const mwi_stake *s) {
   return mwi_key_hash(mw_slot(s->obj), &s->key);
-}
-
-static void leave_table(mw_engine *e, uint32_t i) {
-  mwi_table_take(&e->journal.fields, stake_hash(stake_at(e, i)), i);
 }
 
 /* Makes room for one more stake. */
@@ -132,52 +116,50 @@ static int reserve_stake(mw_engine *e) {
 }
 
 /* Adds a stake to the end of its owner's list. */
-static void give_stake(mw_engine *e, uint32_t i, mw_owner owner) {
-  mwi_owner *o = owner_at(e, owner);
-  mwi_stake *s = stake_at(e, i);
-  s->owner = owner;
+static void give_stake(mwi_stake *s, mwi_owner *o) {
+  s->owner = o;
   s->before = o->last;
-  s->after = 0;
-  if (o->last != 0)
-    stake_at(e, o->last)->after = i;
+  s->after = NULL;
+  if (o->last != NULL)
+    o->last->after = s;
   else
-    o->first = i;
-  o->last = i;
+    o->first = s;
+  o->last = s;
 }
 
-static void take_stake(mw_engine *e, uint32_t i) {
-  const mwi_stake *s = stake_at(e, i);
-  mwi_owner *o = owner_at(e, s->owner);
-  if (s->before != 0)
-    stake_at(e, s->before)->after = s->after;
+static void take_stake(const mwi_stake *s) {
+  mwi_owner *o = s->owner;
+  if (s->before != NULL)
+    s->before->after = s->after;
   else
     o->first = s->after;
-  if (s->after != 0)
-    stake_at(e, s->after)->before = s->before;
+  if (s->after != NULL)
+    s->after->before = s->before;
   else
     o->last = s->before;
 }
 
 /* Enters a write into the mixed journal.  There is room for a stake. */
-static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
+static void add_stake(mw_engine *e, mwi_owner *o, const mw_entry *entry,
                       const mw_value *key) {
   mwi_journal *part = &e->journal;
-  uint32_t newest = find_stake(e, entry->obj, key), i;
-  mwi_stake *s;
-  if (newest != 0 && stake_at(e, newest)->owner == owner) return;
+  mwi_stake *newest = find_stake(e, entry->obj, key), *s;
+  uint32_t i;
+  if (newest != NULL && newest->owner == o) return;
   i = mwi_pool_take(e, &part->stakes, sizeof(mwi_stake));
-  s = stake_at(e, i);
+  s = mwi_stake_at(part, i);
   memset(s, 0, sizeof(*s));
+  s->number = i;
   s->obj = entry->obj;
   s->key = *key;
   s->left = entry->value[MW_OLD];
   s->seq = entry->seq;
+  s->older = newest;
   keep_value(e, key->type, key->u, mwi_host_retain);
-  give_stake(e, i, owner);
-  if (newest != 0) {
-    mwi_table_replace(&part->fields, stake_hash(s), newest, i);
-    stake_at(e, newest)->newer = i;
-    s->older = newest;
+  give_stake(s, o);
+  if (newest != NULL) {
+    mwi_table_replace(&part->fields, stake_hash(s), newest->number, i);
+    newest->newer = s;
   } else {
     mwi_table_put(e, &part->fields, stake_hash(s), i);
   }
@@ -185,46 +167,50 @@ static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
 
 /* Ends a stake, with no effect on its neighbours' old values.  A settled one
 ** that is left alone ends, too. */
-static void end_stake(mw_engine *e, uint32_t i) {
+static void end_stake(mw_engine *e, mwi_stake *s) {
   mwi_journal *part = &e->journal;
-  mwi_stake *s = stake_at(e, i);
-  uint32_t other = (s->newer != 0) ? s->newer : s->older;
-  take_stake(e, i);
-  if (is_newest(s) && s->older != 0)
-    mwi_table_replace(&part->fields, stake_hash(s), i, s->older);
+  mwi_stake *other = (s->newer != NULL) ? s->newer : s->older;
+  take_stake(s);
+  if (is_newest(s) && s->older != NULL)
+    mwi_table_replace(&part->fields, stake_hash(s), s->number,
+                      s->older->number);
   else if (is_newest(s))
-    leave_table(e, i);
-  if (s->newer != 0) stake_at(e, s->newer)->older = s->older;
-  if (s->older != 0) stake_at(e, s->older)->newer = s->newer;
+    mwi_table_take(&part->fields, stake_hash(s), s->number);
+  if (s->newer != NULL) s->newer->older = s->older;
+  if (s->older != NULL) s->older->newer = s->newer;
   keep_value(e, s->key.type, s->key.u, mwi_host_release);
   s->obj = MW_NONE;
-  mwi_pool_give(&part->stakes, i, sizeof(mwi_stake));
-  if (other == 0 || !s->settled) return;
-  s = stake_at(e, other);
-  if (s->newer == 0 && s->older == 0) end_stake(e, other);
+  mwi_pool_give(&part->stakes, s->number, sizeof(mwi_stake));
+  if (other != NULL && s->settled && other->newer == NULL &&
+      other->older == NULL)
+    end_stake(e, other);
+}
+
+static void end_all_stakes(mw_engine *e) {
+  uint32_t i;
+  for (i = 1; i <= e->journal.stakes.n; i++) {
+    mwi_stake *s = mwi_stake_at(&e->journal, i);
+    if (s->obj != MW_NONE) end_stake(e, s);
+  }
 }
 
 /* A write to the field that is later than the stake, and earlier than the next
 ** newer one, is final. */
-static void settle(mw_engine *e, uint32_t i) {
-  uint32_t older = i;
-  mwi_stake *s;
-  if (i == 0) return;
-  s = stake_at(e, i);
-  if (is_newest(s)) leave_table(e, i);
-  if (s->newer != 0) stake_at(e, s->newer)->older = 0;
-  s->newer = 0;
-  for (; older != 0; older = stake_at(e, older)->older)
-    stake_at(e, older)->settled = 1;
-  if (s->older == 0) end_stake(e, i);
+static void settle(mw_engine *e, mwi_stake *s) {
+  mwi_stake *older;
+  if (s == NULL) return;
+  if (is_newest(s))
+    mwi_table_take(&e->journal.fields, stake_hash(s), s->number);
+  if (s->newer != NULL) s->newer->older = NULL;
+  s->newer = NULL;
+  for (older = s; older != NULL; older = older->older) older->settled = 1;
+  if (s->older == NULL) end_stake(e, s);
 }
 
-/* If the neighbours `i` and the next newer stake have one owner, they become
-** one. */
-static void join_newer(mw_engine *e, uint32_t i) {
-  uint32_t newer = (i == 0) ? 0 : stake_at(e, i)->newer;
-  if (newer != 0 && stake_at(e, newer)->owner == stake_at(e, i)->owner)
-    end_stake(e, newer);
+/* If the stake and the next newer one have one owner, they become one. */
+static void join_newer(mw_engine *e, mwi_stake *s) {
+  if (s != NULL && s->newer != NULL && s->newer->owner == s->owner)
+    end_stake(e, s->newer);
 }
 
 /* Sets the kind of a plain write by its old and new value.  Returns 0 if the
@@ -239,10 +225,10 @@ static int set_kind(mw_entry *entry) {
   return was || is;
 }
 
-mw_entry *mwi_stake_entry(const mw_engine *e, const mwi_stake *s) {
-  const mwi_owner *o = owner_at(e, s->owner);
-  mw_entry *entries = log_at(e, o->log)->entries;
-  uint32_t from = o->mark, to = range_end(e, o);
+mw_entry *mwi_stake_entry(const mwi_stake *s) {
+  const mwi_owner *o = s->owner;
+  mw_entry *entries = o->log->entries;
+  uint32_t from = o->mark, to = mwi_range_end(o);
   while (from < to) {
     uint32_t middle = from + (to - from) / 2;
     if (entries[middle].seq < s->seq)
@@ -250,7 +236,7 @@ mw_entry *mwi_stake_entry(const mw_engine *e, const mwi_stake *s) {
     else
       to = middle;
   }
-  mwi_assert(from < range_end(e, o) && entries[from].seq == s->seq);
+  mwi_assert(from < mwi_range_end(o) && entries[from].seq == s->seq);
   return entries + from;
 }
 
@@ -258,8 +244,8 @@ mw_entry *mwi_stake_entry(const mw_engine *e, const mwi_stake *s) {
 ** for its owner. */
 static void inherit(const mw_engine *e, const mwi_stake *s,
                     const mwi_stake *older) {
-  mw_entry *entry = mwi_stake_entry(e, s);
-  int type = mwi_stake_entry(e, older)->type[MW_OLD];
+  mw_entry *entry = mwi_stake_entry(s);
+  int type = mwi_stake_entry(older)->type[MW_OLD];
   keep_value(e, type, older->left, mwi_host_retain);
   keep_value(e, entry->type[MW_OLD], entry->value[MW_OLD], mwi_host_release);
   entry->type[MW_OLD] = (uint8_t)type;
@@ -269,43 +255,30 @@ static void inherit(const mw_engine *e, const mwi_stake *s,
 
 /* Gives the old value of a stake to the stake that is newer, if there is one,
 ** and ends the stake. */
-static void take_back(mw_engine *e, uint32_t i) {
-  const mwi_stake *s = stake_at(e, i);
-  uint32_t older = s->older;
-  if (s->newer != 0) {
-    mwi_stake *newer = stake_at(e, s->newer);
-    newer->left = s->left;
-    inherit(e, newer, s);
+static void take_back(mw_engine *e, mwi_stake *s) {
+  mwi_stake *older = s->older;
+  if (s->newer != NULL) {
+    s->newer->left = s->left;
+    inherit(e, s->newer, s);
   }
-  end_stake(e, i);
+  end_stake(e, s);
   join_newer(e, older);
 }
 
-static void end_all_stakes(mw_engine *e) {
-  uint32_t i;
-  for (i = 1; i <= e->journal.stakes.n; i++)
-    if (stake_at(e, i)->obj != MW_NONE) end_stake(e, i);
+/* Returns the oldest stake in the field of a stake, but for those that `o` has
+** already delivered; NULL gives NULL. */
+static const mwi_stake *oldest_of(const mwi_stake *s, const mwi_owner *o) {
+  while (s != NULL && s->older != NULL && s->older->owner != o) s = s->older;
+  return s;
 }
 
-/* Returns the oldest stake in the field of a stake, but for those that `owner`
-** has already delivered; 0 gives 0. */
-static uint32_t oldest_of(const mw_engine *e, uint32_t i, mw_owner owner) {
-  uint32_t older = (i == 0) ? 0 : stake_at(e, i)->older;
-  for (; older != 0 && stake_at(e, older)->owner != owner;
-       older = stake_at(e, i)->older)
-    i = older;
-  return i;
-}
-
-/* Returns the stake that stands for an entry of the owner; 0 if a later write
-** to the field is final. */
-static uint32_t stake_of(const mw_engine *e, mw_owner owner,
-                         const mw_entry *entry, const mw_value *key) {
-  uint32_t i = find_stake(e, entry->obj, key);
-  while (i != 0 &&
-         (stake_at(e, i)->owner != owner || stake_at(e, i)->seq > entry->seq))
-    i = stake_at(e, i)->older;
-  return i;
+/* Returns the stake that stands for an entry of the owner; NULL if a later
+** write to the field is final. */
+static mwi_stake *stake_of(const mw_engine *e, const mwi_owner *o,
+                           const mw_entry *entry, const mw_value *key) {
+  mwi_stake *s = find_stake(e, entry->obj, key);
+  while (s != NULL && (s->owner != o || s->seq > entry->seq)) s = s->older;
+  return s;
 }
 
 /* Asks the host for the field of an entry. */
@@ -324,19 +297,18 @@ int mwi_entry_counts(mw_engine *e, mw_owner owner, const mw_entry *entry,
   mw_value key;
   if (!e->journal.mixed) return 1;
   if (field_of_entry(e, owner, entry, &key, host) != MW_OK) return 1;
-  return stake_of(e, owner, entry, &key) != 0;
+  return stake_of(e, owner_at(e, owner), entry, &key) != NULL;
 }
 
-static int stake_range(mw_engine *e, mw_owner owner, void *host) {
-  const mwi_owner *o = owner_at(e, owner);
-  uint32_t i, end = range_end(e, o);
+static int stake_range(mw_engine *e, mwi_owner *o, void *host) {
+  uint32_t i, end = mwi_range_end(o);
   for (i = o->mark; i < end; i++) {
-    const mw_entry *entry = &log_at(e, o->log)->entries[i];
+    const mw_entry *entry = &o->log->entries[i];
     mw_value key;
-    int code = field_of_entry(e, owner, entry, &key, host);
+    int code = field_of_entry(e, o->number, entry, &key, host);
     if (code == MW_OK && !reserve_stake(e)) code = MW_NOMEM;
     if (code != MW_OK) return code;
-    add_stake(e, owner, entry, &key);
+    add_stake(e, o, entry, &key);
   }
   return MW_OK;
 }
@@ -344,21 +316,21 @@ static int stake_range(mw_engine *e, mw_owner owner, void *host) {
 /* Enters all entries, in their order, into the table of fields. */
 static int mix(mw_engine *e, void *host) {
   mwi_journal *part = &e->journal;
-  uint32_t log = part->top, owner;
+  const mwi_log *log = part->top;
+  mwi_owner *o;
   int code = MW_OK;
-  while (log != 0 && log_at(e, log)->below != 0) log = log_at(e, log)->below;
-  for (; log != 0 && code == MW_OK; log = log_at(e, log)->above) {
-    owner = log_at(e, log)->newest;
-    while (owner_at(e, owner)->below != 0) owner = owner_at(e, owner)->below;
-    for (; owner != 0 && code == MW_OK; owner = owner_at(e, owner)->above)
-      code = stake_range(e, owner, host);
+  while (log != NULL && log->below != NULL) log = log->below;
+  for (; log != NULL && code == MW_OK; log = log->above) {
+    for (o = log->newest; mwi_owner_below(o) != NULL;) o = o->parent;
+    for (; o != NULL && code == MW_OK; o = o->above)
+      code = stake_range(e, o, host);
   }
   if (code != MW_OK) {
     end_all_stakes(e);
     return code;
   }
   part->mixed = 1;
-  part->top = 0;
+  part->top = NULL;
   return MW_OK;
 }
 
@@ -368,132 +340,111 @@ static int mix(mw_engine *e, void *host) {
 ** Owners
 ** ======================================================= */
 
-static uint32_t new_log(mw_engine *e) {
+static mwi_log *new_log(mw_engine *e) {
   mwi_journal *part = &e->journal;
-  uint32_t log = part->free_log;
-  if (log != 0) {
-    part->free_log = log_at(e, log)->newest;
-  } else {
-    if (part->n_logs + 1 >= part->size_logs) {
-      mwi_log *logs = (mwi_log *)mwi_grow(e, part->logs, part->size_logs,
-                                          &part->size_logs, sizeof(*logs));
-      if (logs == NULL) return 0;
-      part->logs = logs;
-    }
-    log = ++part->n_logs;
-    memset(log_at(e, log), 0, sizeof(mwi_log));
-  }
-  log_at(e, log)->newest = 0;
+  uint32_t i = mwi_pool_take(e, &part->logs, sizeof(mwi_log));
+  mwi_log *log;
+  if (i == 0) return NULL;
+  log = mwi_log_at(part, i);
+  log->number = i;
   return log;
 }
 
-static void free_log(mw_engine *e, uint32_t log) {
-  mwi_journal *part = &e->journal;
-  mwi_log *l = log_at(e, log);
-  if (l->size > MWI_JOURNAL_KEEP) {
-    mwi_free(e, l->entries, l->size * sizeof(mw_entry));
-    l->entries = NULL;
-    l->size = 0;
+static void free_log(mw_engine *e, mwi_log *log) {
+  if (log->size > MWI_JOURNAL_KEEP) {
+    mwi_free(e, log->entries, log->size * sizeof(mw_entry));
+    log->entries = NULL;
+    log->size = 0;
   }
-  l->newest = part->free_log;
-  part->free_log = log;
+  mwi_pool_give(&e->journal.logs, log->number, sizeof(mwi_log));
 }
 
 /* Takes a log without entries from the logs in order. */
-static void unlink_log(mw_engine *e, uint32_t log) {
+static void unlink_log(mw_engine *e, mwi_log *log) {
   mwi_journal *part = &e->journal;
-  mwi_log *l = log_at(e, log);
   if (!part->mixed) {
-    if (l->above != 0)
-      log_at(e, l->above)->below = l->below;
+    if (log->above != NULL)
+      log->above->below = log->below;
     else
-      part->top = l->below;
-    if (l->below != 0) log_at(e, l->below)->above = l->above;
+      part->top = log->below;
+    if (log->below != NULL) log->below->above = log->above;
   }
-  l->above = l->below = 0;
-}
-
-/* Gives the owner a parent, or none. */
-static void set_parent(mw_engine *e, mw_owner owner, mw_owner parent) {
-  mwi_owner *o = owner_at(e, owner);
-  o->parent = parent;
-  o->prev = 0;
-  o->next = (parent == 0) ? 0 : owner_at(e, parent)->child;
-  if (o->next != 0) owner_at(e, o->next)->prev = owner;
-  if (parent != 0) owner_at(e, parent)->child = owner;
+  log->above = log->below = NULL;
 }
 
 mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
   mwi_journal *part = &e->journal;
-  mw_owner owner = part->free_owner;
-  uint32_t log;
-  mwi_owner *o;
+  mwi_owner *its = (parent == 0) ? NULL : owner_at(e, parent), *o;
+  mw_owner owner;
+  mwi_log *log;
   mwi_check_enter(e);
-  mwi_check_call(below == 0 || mwi_log_of(part, below)->newest == below);
-  if (owner == 0 && part->n_owners + 1 >= part->size_owners) {
-    mwi_owner *owners =
-        (mwi_owner *)mwi_grow(e, part->owners, part->size_owners,
-                              &part->size_owners, sizeof(*owners));
-    if (owners == NULL) return 0;
-    part->owners = owners;
+  mwi_check_call(below == 0 || (below == parent && its->above == NULL));
+  owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner));
+  if (owner == 0) return 0;
+  o = mwi_owner_at(part, owner);
+  log = (below != 0) ? its->log : new_log(e);
+  if (log == NULL) {
+    mwi_pool_give(&part->owners, owner, sizeof(mwi_owner));
+    return 0;
   }
-  log = (below != 0) ? owner_at(e, below)->log : new_log(e);
-  if (log == 0) return 0;
-  if (owner != 0)
-    part->free_owner = part->owners[owner].next;
-  else
-    owner = ++part->n_owners;
-  o = &part->owners[owner];
   memset(o, 0, sizeof(*o));
+  o->number = owner;
   o->log = log;
-  o->mark = log_at(e, log)->n;
-  o->below = below;
-  if (below != 0) owner_at(e, below)->above = owner;
-  log_at(e, log)->newest = owner;
-  set_parent(e, owner, parent);
+  o->mark = log->n;
+  o->parent = its;
+  if (its != NULL) its->children++;
+  if (below != 0) its->above = o;
+  log->newest = o;
   part->open++;
   return owner;
 }
 
+/* The entries of the owners above have moved by `n`. */
+static void move_above(const mwi_owner *o, uint32_t n) {
+  mwi_owner *above;
+  for (above = o->above; above != NULL; above = above->above) above->mark += n;
+}
+
 /* Takes the entries of the owner from its log. */
 static void remove_range(mw_engine *e, const mwi_owner *o) {
-  mwi_log *log = log_at(e, o->log);
-  uint32_t end = range_end(e, o), n = end - o->mark, above;
+  mwi_log *log = o->log;
+  uint32_t end = mwi_range_end(o), n = end - o->mark;
   if (n == 0) return;
   memmove(log->entries + o->mark, log->entries + end,
           (log->n - end) * sizeof(mw_entry));
   log->n -= n;
   e->journal.entries -= n;
-  for (above = o->above; above != 0; above = owner_at(e, above)->above)
-    owner_at(e, above)->mark -= n;
-  if (log->n == 0) unlink_log(e, o->log);
+  move_above(o, 0 - n);
+  if (log->n == 0) unlink_log(e, log);
+}
+
+/* The same; the entries are gone. */
+static void drop_range(mw_engine *e, const mwi_owner *o) {
+  uint32_t i, end = mwi_range_end(o);
+  for (i = o->mark; i < end; i++)
+    keep_entry(e, &o->log->entries[i], mwi_host_release);
+  remove_range(e, o);
 }
 
 /* Ends an owner without stakes, whose entries belong to the owner below or are
 ** gone. */
-static void end_owner(mw_engine *e, mw_owner owner) {
+static void end_owner(mw_engine *e, mwi_owner *o) {
   mwi_journal *part = &e->journal;
-  mwi_owner *o = owner_at(e, owner);
-  mwi_assert(o->first == 0);
-  while (o->child != 0) {
-    mw_owner child = o->child;
-    o->child = owner_at(e, child)->next;
-    set_parent(e, child, o->parent);
+  mwi_owner *below = mwi_owner_below(o), *parent = o->parent;
+  mw_owner i;
+  mwi_assert(o->first == NULL);
+  if (parent != NULL) parent->children += o->children - 1;
+  for (i = 1; o->children > 0; i++) {
+    mwi_owner *child = mwi_owner_at(part, i);
+    if (child->log == NULL || child->parent != o) continue;
+    child->parent = parent;
+    o->children--;
   }
-  if (o->prev != 0)
-    owner_at(e, o->prev)->next = o->next;
-  else if (o->parent != 0)
-    owner_at(e, o->parent)->child = o->next;
-  if (o->next != 0) owner_at(e, o->next)->prev = o->prev;
-  if (o->below != 0) owner_at(e, o->below)->above = o->above;
-  if (o->above != 0)
-    owner_at(e, o->above)->below = o->below;
-  else
-    log_at(e, o->log)->newest = o->below;
-  if (log_at(e, o->log)->newest == 0) free_log(e, o->log);
-  o->log = 0;
-  o->next = part->free_owner;
-  part->free_owner = owner;
+  if (below != NULL) below->above = o->above;
+  if (o->above == NULL) o->log->newest = below;
+  if (o->log->newest == NULL) free_log(e, o->log);
+  o->log = NULL;
+  mwi_pool_give(&part->owners, o->number, sizeof(mwi_owner));
   part->open--;
   if (part->mixed && part->entries == 0) {
     mwi_assert(part->fields.size == 0);
@@ -502,14 +453,15 @@ static void end_owner(mw_engine *e, mw_owner owner) {
 }
 
 mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner) {
-  return owner_at(e, owner)->parent;
+  const mwi_owner *parent = owner_at(e, owner)->parent;
+  return (parent == NULL) ? 0 : parent->number;
 }
 
 const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
                                  size_t *n) {
   const mwi_owner *o = owner_at(e, owner);
-  *n = range_end(e, o) - o->mark;
-  return (*n == 0) ? NULL : log_at(e, o->log)->entries + o->mark;
+  *n = mwi_range_end(o) - o->mark;
+  return (*n == 0) ? NULL : o->log->entries + o->mark;
 }
 
 /* }====================================================== */
@@ -518,20 +470,21 @@ const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
 ** Delivery
 ** ======================================================= */
 
-/* Delivers an entry of an owner, or of nobody (0).  The old value is what was
-** delivered last of the field: that of the oldest stake, if there is a stake.
-** Returns 0 if there is nothing to deliver. */
-static int deliver_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
-                         uint32_t oldest, int begins, void *host) {
+/* Delivers an entry of an owner, or of nobody (NULL).  The old value is what
+** was delivered last of the field: that of the oldest stake, if there is a
+** stake.  Returns 0 if there is nothing to deliver. */
+static int deliver_entry(mw_engine *e, const mwi_owner *o,
+                         const mw_entry *entry, const mwi_stake *oldest,
+                         int begins, void *host) {
   mw_entry its = *entry;
   mw_values values;
   if (!mwi_is_read(&e->reader)) return 0;
-  values.owner = values.old_owner = owner;
-  if (oldest != 0) {
-    const mw_entry *first = mwi_stake_entry(e, stake_at(e, oldest));
+  values.owner = values.old_owner = (o == NULL) ? 0 : o->number;
+  if (oldest != NULL) {
+    const mw_entry *first = mwi_stake_entry(oldest);
     its.type[MW_OLD] = first->type[MW_OLD];
     its.value[MW_OLD] = first->value[MW_OLD];
-    values.old_owner = stake_at(e, oldest)->owner;
+    values.old_owner = oldest->owner->number;
   }
   if (!set_kind(&its)) return 0;
   mwi_reader_deliver(e, &its, &values, begins, host);
@@ -545,15 +498,14 @@ static int deliver_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
 ** ======================================================= */
 
 /* Makes room for `n` more entries. */
-static int reserve_entries(mw_engine *e, uint32_t log, uint32_t n) {
-  while (log_at(e, log)->size - log_at(e, log)->n < n) {
-    mwi_log *l = log_at(e, log);
+static int reserve_entries(mw_engine *e, mwi_log *log, uint32_t n) {
+  while (log->size - log->n < n) {
     mw_entry *entries;
-    if (l->size >= UINT32_MAX / 4) return 0;
-    entries = (mw_entry *)mwi_grow(e, l->entries, l->size, &l->size,
+    if (log->size >= UINT32_MAX / 4) return 0;
+    entries = (mw_entry *)mwi_grow(e, log->entries, log->size, &log->size,
                                    sizeof(*entries));
     if (entries == NULL) return 0;
-    l->entries = entries;
+    log->entries = entries;
   }
   return 1;
 }
@@ -572,40 +524,40 @@ static void merge(mw_entry *entries, uint32_t first, uint32_t from,
 }
 
 /* Adds entries to the range of an owner.  There is room. */
-static void add_entries(mw_engine *e, mw_owner owner, const mw_entry *others,
-                        uint32_t n) {
-  const mwi_owner *o = owner_at(e, owner);
-  mwi_log *log = log_at(e, o->log);
-  uint32_t end = range_end(e, o), above;
+static void add_entries(mw_engine *e, const mwi_owner *o,
+                        const mw_entry *others, uint32_t n) {
+  mwi_log *log = o->log;
+  uint32_t end = mwi_range_end(o);
   memmove(log->entries + end + n, log->entries + end,
           (log->n - end) * sizeof(mw_entry));
-  for (above = o->above; above != 0; above = owner_at(e, above)->above)
-    owner_at(e, above)->mark += n;
+  move_above(o, n);
   log->n += n;
   e->journal.entries += n;
   merge(log->entries, o->mark, end, others, n);
 }
 
-/* May an entry of the owner (0: a final write) come now in a journal that is
+/* May an entry of the owner (NULL: a final write) come now in a journal that is
 ** not mixed? */
-static int is_in_order(const mw_engine *e, mw_owner owner) {
-  const mwi_owner *o;
-  if (owner == 0) return e->journal.entries == 0;
-  o = owner_at(e, owner);
-  if (log_at(e, o->log)->n == 0) return 1;
-  return o->log == e->journal.top && range_end(e, o) == log_at(e, o->log)->n;
+static int is_in_order(const mw_engine *e, const mwi_owner *o) {
+  if (o == NULL) return e->journal.entries == 0;
+  return o->log->n == 0 ||
+         (o->log == e->journal.top && mwi_range_end(o) == o->log->n);
+}
+
+/* Makes room for one more entry of the owner, or of nobody (NULL). */
+static int reserve(mw_engine *e, const mwi_owner *o, void *host) {
+  if (!e->journal.mixed && !is_in_order(e, o)) {
+    int code = mix(e, host);
+    if (code != MW_OK) return code;
+  }
+  if (o == NULL) return MW_OK;
+  if (e->journal.mixed && !reserve_stake(e)) return MW_NOMEM;
+  return reserve_entries(e, o->log, 1) ? MW_OK : MW_NOMEM;
 }
 
 int mw_journal_reserve(mw_engine *e, mw_owner owner, void *host) {
-  mwi_journal *part = &e->journal;
-  uint32_t log = (owner == 0) ? 0 : owner_at(e, owner)->log;
-  int code = MW_OK;
   mwi_check_enter(e);
-  if (!part->mixed && !is_in_order(e, owner)) code = mix(e, host);
-  if (code != MW_OK) return code;
-  if (part->mixed && owner != 0 && !reserve_stake(e)) return MW_NOMEM;
-  if (log != 0 && !reserve_entries(e, log, 1)) return MW_NOMEM;
-  return MW_OK;
+  return reserve(e, (owner == 0) ? NULL : owner_at(e, owner), host);
 }
 
 int mw_journal_is_mixed(const mw_engine *e) { return e->journal.mixed; }
@@ -627,10 +579,13 @@ uint32_t mw_entry_number(const mw_entry *entry) {
 int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
                       const mw_value *field, void *host) {
   mwi_journal *part = &e->journal;
+  mwi_owner *o = (owner == 0) ? NULL : owner_at(e, owner);
   mw_entry its = *entry;
   mw_value key;
-  int code = mw_journal_reserve(e, owner, host);
+  int code;
+  mwi_check_enter(e);
   mwi_check_call(e->check.restoring == 0);
+  code = reserve(e, o, host);
   if (code == MW_OK && part->mixed) {
     if (field != NULL)
       key = *field;
@@ -640,20 +595,20 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
   if (code != MW_OK) return code;
   if (its.cause == 0) its.cause = mw_cause_now(e);
   its.seq = mwi_journal_stamp(part, entry->seq);
-  if (owner != 0) {
-    uint32_t log = owner_at(e, owner)->log;
+  if (o != NULL) {
+    mwi_log *log = o->log;
     keep_entry(e, entry, mwi_host_retain);
-    if (log_at(e, log)->n == 0 && !part->mixed) {
-      log_at(e, log)->below = part->top;
-      if (part->top != 0) log_at(e, part->top)->above = log;
+    if (log->n == 0 && !part->mixed) {
+      log->below = part->top;
+      if (part->top != NULL) part->top->above = log;
       part->top = log;
     }
-    add_entries(e, owner, &its, 1);
-    if (part->mixed) add_stake(e, owner, &its, &key);
+    add_entries(e, o, &its, 1);
+    if (part->mixed) add_stake(e, o, &its, &key);
   } else {
-    uint32_t i = part->mixed ? find_stake(e, entry->obj, &key) : 0;
-    deliver_entry(e, 0, &its, oldest_of(e, i, 0), 1, host);
-    settle(e, i);
+    mwi_stake *s = part->mixed ? find_stake(e, entry->obj, &key) : NULL;
+    deliver_entry(e, NULL, &its, oldest_of(s, NULL), 1, host);
+    settle(e, s);
   }
   return MW_OK;
 }
@@ -671,162 +626,135 @@ static void restore(const mw_engine *e, mw_entry entry, void *host) {
     callbacks->restore(callbacks->ud, &entry, host);
 }
 
-static void restore_range(mw_engine *e, mw_owner owner, void *host) {
-  const mwi_owner *o = owner_at(e, owner);
-  uint32_t i;
-  for (i = range_end(e, o); i > o->mark; i--)
-    restore(e, log_at(e, o->log)->entries[i - 1], host);
-}
-
-static void restore_stakes(mw_engine *e, mw_owner owner, void *host) {
-  uint32_t i;
-  for (i = owner_at(e, owner)->last; i != 0; i = stake_at(e, i)->before) {
-    const mwi_stake *s = stake_at(e, i);
-    if (is_newest(s)) /* else somebody else has written the field */
-      restore(e, *mwi_stake_entry(e, s), host);
-  }
-}
-
 int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
                      const mw_value *field) {
-  uint32_t i = find_stake(e, obj, field);
-  return i != 0 && stake_at(e, i)->owner == owner;
+  const mwi_stake *s = find_stake(e, obj, field);
+  return s != NULL && s->owner->number == owner;
+}
+
+/* Changes an entry of one owner into one of another. */
+static int hand(mw_engine *e, const mwi_owner *o, const mwi_owner *to,
+                mw_entry *entry, void *host) {
+  const mw_host *callbacks = &e->watch.host;
+  if (callbacks->hand == NULL) return MW_OK;
+  return callbacks->hand(callbacks->ud, o->number, to->number, entry, host);
 }
 
 /* Makes ready what other owners inherit when the owner ends. */
-static int bequeath(mw_engine *e, mw_owner owner, void *host) {
-  const mw_host *callbacks = &e->watch.host;
-  uint32_t i;
-  int code = MW_OK;
-  for (i = owner_at(e, owner)->last; i != 0; i = stake_at(e, i)->before) {
-    mwi_stake *s = stake_at(e, i);
+static int bequeath(mw_engine *e, const mwi_owner *o, void *host) {
+  mwi_stake *s;
+  for (s = o->last; s != NULL; s = s->before) {
     const mw_entry *first;
     mw_entry its;
-    if (s->newer == 0) continue;
-    first = mwi_stake_entry(e, s);
+    int code;
+    if (s->newer == NULL) continue;
+    first = mwi_stake_entry(s);
     memset(&its, 0, sizeof(its));
     its.obj = s->obj;
     its.kind = first->kind;
     its.type[MW_KEY] = its.type[MW_NOW] = MW_TABSENT;
     its.type[MW_OLD] = first->type[MW_OLD];
     its.value[MW_OLD] = first->value[MW_OLD];
-    if (callbacks->hand != NULL)
-      code = callbacks->hand(callbacks->ud, owner, stake_at(e, s->newer)->owner,
-                             &its, host);
+    code = hand(e, o, s->newer->owner, &its, host);
     if (code != MW_OK) return code;
     s->left = its.value[MW_OLD];
   }
-  return code;
+  return MW_OK;
 }
 
 int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
-  int code;
+  const mwi_stake *s;
+  uint32_t i;
+  int code = MW_OK;
   mwi_check_enter(e);
   mwi_check_call(e->watch.host.restore != NULL);
-  if (range_end(e, o) == o->mark) return MW_OK;
-  code = (e->journal.mixed || is_in_order(e, owner)) ? MW_OK : mix(e, host);
-  if (code == MW_OK && e->journal.mixed) code = bequeath(e, owner, host);
+  if (mwi_range_end(o) == o->mark) return MW_OK;
+  if (!e->journal.mixed && !is_in_order(e, o)) code = mix(e, host);
+  if (code == MW_OK && e->journal.mixed) code = bequeath(e, o, host);
   if (code != MW_OK) return code;
   mwi_restoring_begin(e);
-  if (e->journal.mixed)
-    restore_stakes(e, owner, host);
+  if (!e->journal.mixed)
+    for (i = mwi_range_end(o); i > o->mark; i--)
+      restore(e, o->log->entries[i - 1], host);
   else
-    restore_range(e, owner, host);
+    for (s = o->last; s != NULL; s = s->before)
+      if (is_newest(s)) /* else somebody else has written the field */
+        restore(e, *mwi_stake_entry(s), host);
   mwi_restoring_end(e);
   return MW_OK;
 }
 
 void mw_owner_forget(mw_engine *e, mw_owner owner) {
-  const mwi_owner *o = owner_at(e, owner);
-  uint32_t i, end = range_end(e, o);
+  mwi_owner *o = owner_at(e, owner);
   mwi_check_enter(e);
-  while (o->last != 0) take_back(e, o->last);
-  for (i = o->mark; i < end; i++)
-    keep_entry(e, &log_at(e, o->log)->entries[i], mwi_host_release);
-  remove_range(e, o);
-  end_owner(e, owner);
+  while (o->last != NULL) take_back(e, o->last);
+  drop_range(e, o);
+  end_owner(e, o);
 }
 
 /* The stakes of the owner become the parent's, as the entries have. */
-static void hand_stakes(mw_engine *e, mw_owner owner, mw_owner parent) {
-  uint32_t i;
-  while ((i = owner_at(e, owner)->first) != 0) {
-    uint32_t older = stake_at(e, i)->older;
-    take_stake(e, i);
-    give_stake(e, i, parent);
-    join_newer(e, i);
+static void hand_stakes(mw_engine *e, mwi_owner *o) {
+  mwi_stake *s;
+  while ((s = o->first) != NULL) {
+    mwi_stake *older = s->older;
+    take_stake(s);
+    give_stake(s, o->parent);
+    join_newer(e, s);
     join_newer(e, older);
   }
 }
 
-/* Copies the owner's entries, with the values as the parent has them.  Unless
-** MW_OK, there is no copy. */
-static int translate(mw_engine *e, mw_owner owner, uint32_t n, void *host,
-                     mw_entry **copy) {
-  const mw_host *callbacks = &e->watch.host;
-  const mwi_owner *o = owner_at(e, owner);
-  mw_entry *its = (mw_entry *)mwi_new(e, n * sizeof(*its));
-  int code = MW_OK;
-  uint32_t i;
-  if (its == NULL) return MW_NOMEM;
-  for (i = 0; i < n && code == MW_OK; i++) {
-    its[i] = log_at(e, o->log)->entries[o->mark + i];
-    if (callbacks->hand != NULL)
-      code = callbacks->hand(callbacks->ud, owner, o->parent, &its[i], host);
-  }
-  if (code == MW_OK)
-    *copy = its;
-  else
-    mwi_free(e, its, n * sizeof(*its));
-  return code;
-}
-
-int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner) {
-  const mwi_owner *o = owner_at(e, owner);
-  const mw_entry *entries = log_at(e, o->log)->entries;
-  return o->below != 0 && range_end(e, o) > o->mark &&
-         o->mark > owner_at(e, o->below)->mark &&
+int mwi_owner_is_mingled(const mwi_owner *o) {
+  const mw_entry *entries = o->log->entries;
+  const mwi_owner *below = mwi_owner_below(o);
+  return below != NULL && mwi_range_end(o) > o->mark && o->mark > below->mark &&
          entries[o->mark - 1].seq > entries[o->mark].seq;
 }
 
-/* The range of an owner becomes part of the range below. */
-static int join_ranges(mw_engine *e, mw_owner owner) {
-  const mwi_owner *o = owner_at(e, owner);
-  uint32_t n = range_end(e, o) - o->mark;
-  mw_entry *entries = log_at(e, o->log)->entries, *copy;
-  if (!mwi_owner_is_mingled(e, owner)) return MW_OK;
-  copy = (mw_entry *)mwi_new(e, n * sizeof(*copy));
-  if (copy == NULL) return MW_NOMEM;
-  memcpy(copy, entries + o->mark, n * sizeof(*copy));
-  merge(entries, owner_at(e, o->below)->mark, o->mark, copy, n);
-  mwi_free(e, copy, n * sizeof(*copy));
+/* The range of an owner becomes part of the range below.  A copy of it stands
+** behind the log meanwhile. */
+static int join_ranges(mw_engine *e, const mwi_owner *o) {
+  uint32_t n = mwi_range_end(o) - o->mark;
+  mwi_log *log = o->log;
+  mw_entry *copy;
+  if (!mwi_owner_is_mingled(o)) return MW_OK;
+  if (!reserve_entries(e, log, n)) return MW_NOMEM;
+  copy = log->entries + log->n;
+  memcpy(copy, log->entries + o->mark, n * sizeof(*copy));
+  merge(log->entries, o->parent->mark, o->mark, copy, n);
   return MW_OK;
 }
 
-/* Moves the entries of the first owner of a log to the parent's log. */
-static int hand_entries(mw_engine *e, mw_owner owner, void *host) {
+/* Moves the entries of the first owner of a log to the parent's log.  A copy of
+** them, with the values as the parent has them, stands behind the log
+** meanwhile. */
+static int hand_entries(mw_engine *e, const mwi_owner *o, void *host) {
   mwi_journal *part = &e->journal;
-  const mwi_owner *o = owner_at(e, owner), *parent = owner_at(e, o->parent);
-  uint32_t n = range_end(e, o) - o->mark;
-  mwi_log *log = log_at(e, o->log), *to = log_at(e, parent->log);
-  int follows = o->log == part->top &&
-                (to->n == 0 ||
-                 (log->below == parent->log && range_end(e, parent) == to->n));
-  mw_entry *copy;
+  const mwi_owner *parent = o->parent;
+  uint32_t n = mwi_range_end(o) - o->mark, i;
+  mwi_log *log = o->log, *to = parent->log;
+  int follows =
+      log == part->top &&
+      (to->n == 0 || (log->below == to && mwi_range_end(parent) == to->n));
   int code = (part->mixed || follows) ? MW_OK : mix(e, host);
+  mw_entry *copy;
   if (code != MW_OK) return code;
-  if (!reserve_entries(e, parent->log, n)) return MW_NOMEM;
-  code = translate(e, owner, n, host, &copy);
+  if (!reserve_entries(e, to, n) || !reserve_entries(e, log, n))
+    return MW_NOMEM;
+  copy = log->entries + log->n;
+  for (i = 0; i < n && code == MW_OK; i++) {
+    copy[i] = log->entries[o->mark + i];
+    code = hand(e, o, parent, &copy[i], host);
+  }
   if (code != MW_OK) return code;
   if (!part->mixed && to->n == 0) { /* `to` comes directly below `log` */
     to->below = log->below;
-    to->above = o->log;
-    if (to->below != 0) log_at(e, to->below)->above = parent->log;
-    log->below = parent->log;
+    to->above = log;
+    if (to->below != NULL) to->below->above = to;
+    log->below = to;
   }
-  add_entries(e, o->parent, copy, n);
-  mwi_free(e, copy, n * sizeof(*copy));
+  add_entries(e, parent, copy, n);
   remove_range(e, o);
   return MW_OK;
 }
@@ -834,63 +762,55 @@ static int hand_entries(mw_engine *e, mw_owner owner, void *host) {
 /* Delivers the entries of the owner that count: in a mixed journal, the others
 ** have been followed by a final write to their field.  What is delivered of a
 ** field is final itself. */
-static void deliver_range(mw_engine *e, mw_owner owner, void *host) {
-  const mwi_owner *o = owner_at(e, owner);
-  uint32_t i, end = range_end(e, o);
+static void deliver_range(mw_engine *e, const mwi_owner *o, void *host) {
+  uint32_t i, end = mwi_range_end(o);
   int begins = 1;
   for (i = o->mark; i < end; i++) {
-    const mw_entry *entry = &log_at(e, o->log)->entries[i];
-    uint32_t its = 0, oldest = 0;
+    const mw_entry *entry = &o->log->entries[i];
+    const mwi_stake *its = NULL, *oldest = NULL;
     if (e->journal.mixed) {
       mw_value key;
-      if (field_of_entry(e, owner, entry, &key, host) != MW_OK) {
+      if (field_of_entry(e, o->number, entry, &key, host) != MW_OK) {
         mwi_reader_lose(e);
         continue;
       }
-      its = stake_of(e, owner, entry, &key);
-      if (its == 0) continue;
+      its = stake_of(e, o, entry, &key);
+      if (its == NULL) continue;
+      if (its->seq == entry->seq) oldest = oldest_of(its, o);
     }
-    if (its != 0 && stake_at(e, its)->seq == entry->seq)
-      oldest = oldest_of(e, its, owner);
-    begins &= !deliver_entry(e, owner, entry, oldest, begins, host);
-    if (its != 0) settle(e, stake_at(e, its)->older);
+    begins &= !deliver_entry(e, o, entry, oldest, begins, host);
+    if (its != NULL) settle(e, its->older);
   }
 }
 
 /* No owner can take the entries of the first owner of a log back. */
-static int make_final(mw_engine *e, mw_owner owner, void *host) {
-  const mwi_owner *o = owner_at(e, owner);
-  uint32_t i, end = range_end(e, o);
-  if (!e->journal.mixed && log_at(e, o->log)->below != 0) {
+static int make_final(mw_engine *e, mwi_owner *o, void *host) {
+  if (!e->journal.mixed && o->log->below != NULL) {
     int code = mix(e, host);
     if (code != MW_OK) return code;
   }
-  if (mwi_is_read(&e->reader)) deliver_range(e, owner, host);
-  while (o->first != 0) {
-    settle(e, stake_at(e, o->first)->older);
+  if (mwi_is_read(&e->reader)) deliver_range(e, o, host);
+  while (o->first != NULL) {
+    settle(e, o->first->older);
     end_stake(e, o->first);
   }
-  for (i = o->mark; i < end; i++)
-    keep_entry(e, &log_at(e, o->log)->entries[i], mwi_host_release);
-  remove_range(e, o);
+  drop_range(e, o);
   return MW_OK;
 }
 
 int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
-  const mwi_owner *o = owner_at(e, owner);
-  int has_entries = range_end(e, o) > o->mark, code = MW_OK;
+  mwi_owner *o = owner_at(e, owner);
+  int code = MW_OK;
   mwi_check_enter(e);
-  if (o->below != 0) { /* the range becomes part of the range below */
-    code = join_ranges(e, owner);
-    if (code == MW_OK) hand_stakes(e, owner, o->below);
-  } else if (has_entries && o->parent != 0) {
-    code = hand_entries(e, owner, host);
-    if (code == MW_OK) hand_stakes(e, owner, o->parent);
-  } else if (has_entries) {
-    code = make_final(e, owner, host);
-  }
-  if (code == MW_OK) end_owner(e, owner);
-  return code;
+  if (mwi_owner_below(o) != NULL)
+    code = join_ranges(e, o);
+  else if (mwi_range_end(o) > o->mark)
+    code =
+        (o->parent != NULL) ? hand_entries(e, o, host) : make_final(e, o, host);
+  if (code != MW_OK) return code;
+  hand_stakes(e, o);
+  end_owner(e, o);
+  return MW_OK;
 }
 
 /* }====================================================== */
@@ -902,10 +822,10 @@ int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
 /* Goes on to the next field of a mixed journal. */
 static int next_oldest(const mw_engine *e, mwi_undone *walk) {
   while (++walk->at <= e->journal.stakes.n) {
-    const mwi_stake *s = stake_at(e, walk->at);
-    if (s->obj == MW_NONE || s->older != 0 || s->settled) continue;
-    walk->entry = *mwi_stake_entry(e, s);
-    walk->owner = s->owner;
+    const mwi_stake *s = mwi_stake_at(&e->journal, walk->at);
+    if (s->obj == MW_NONE || s->older != NULL || s->settled) continue;
+    walk->entry = *mwi_stake_entry(s);
+    walk->owner = s->owner->number;
     return 1;
   }
   return 0;
@@ -915,14 +835,14 @@ static int next_oldest(const mw_engine *e, mwi_undone *walk) {
 int mwi_journal_undone(const mw_engine *e, mwi_undone *walk) {
   if (e->journal.mixed) return next_oldest(e, walk);
   if (walk->at == 0) {
-    walk->log = (walk->log == 0) ? e->journal.top : log_at(e, walk->log)->below;
-    if (walk->log == 0) return 0;
-    walk->at = log_at(e, walk->log)->n;
-    walk->owner = log_at(e, walk->log)->newest;
+    walk->log = (walk->log == NULL) ? e->journal.top : walk->log->below;
+    if (walk->log == NULL) return 0;
+    walk->at = walk->log->n;
+    walk->its = walk->log->newest;
   }
-  walk->entry = log_at(e, walk->log)->entries[--walk->at];
-  while (owner_at(e, walk->owner)->mark > walk->at)
-    walk->owner = owner_at(e, walk->owner)->below;
+  walk->entry = walk->log->entries[--walk->at];
+  while (walk->its->mark > walk->at) walk->its = walk->its->parent;
+  walk->owner = walk->its->number;
   return 1;
 }
 
@@ -969,10 +889,12 @@ int mw_object_is_tracked(const mw_engine *e, mw_handle obj) {
 void mwi_journal_blocks(mw_engine *e, mwi_visit f) {
   const mwi_journal *part = &e->journal;
   uint32_t i;
-  for (i = 1; i <= part->n_logs; i++)
-    f(e, part->logs[i].entries, part->logs[i].size * sizeof(mw_entry));
-  f(e, part->logs, part->size_logs * sizeof(*part->logs));
-  f(e, part->owners, part->size_owners * sizeof(*part->owners));
+  for (i = 1; i <= part->logs.n; i++) {
+    const mwi_log *log = mwi_log_at(part, i);
+    f(e, log->entries, log->size * sizeof(mw_entry));
+  }
+  mwi_pool_blocks(e, &part->logs, sizeof(mwi_log), f);
+  mwi_pool_blocks(e, &part->owners, sizeof(mwi_owner), f);
   mwi_pool_blocks(e, &part->stakes, sizeof(mwi_stake), f);
   mwi_table_blocks(e, &part->fields, f);
 }

@@ -32,67 +32,84 @@ static inline int mwi_no_field(int kind, mw_value *field) {
   return 1;
 }
 
-/* The entries of the owners of one thread of the host. */
-typedef struct mwi_log {
-  mw_entry *entries;
-  uint32_t n, size;
-  uint32_t newest;       /* owner; of a free log, the next free log */
-  uint32_t below, above; /* logs with earlier and with later entries */
-} mwi_log;
+typedef struct mwi_log mwi_log;
+typedef struct mwi_owner mwi_owner;
+typedef struct mwi_stake mwi_stake;
 
-typedef struct mwi_owner {
-  uint32_t log;          /* 0: the owner is free, and `next` is the next */
-  uint32_t mark;         /* number of the first entry in the log */
-  uint32_t below, above; /* owners of the same log */
-  uint32_t parent;
-  uint32_t child, next, prev; /* owners with this parent, as a list */
-  uint32_t first, last;       /* stakes */
-} mwi_owner;
+/* The entries of the owners of one thread of the host.  Logs, owners and stakes
+** are in pools, and do not move; numbers begin with 1. */
+struct mwi_log {
+  uint32_t free; /* the pool's, */
+  uint32_t number;
+  mw_entry *entries; /* which a free log keeps, with their `size` */
+  uint32_t n, size;
+  mwi_owner *newest;
+  mwi_log *below, *above; /* logs with earlier and with later entries */
+};
+
+struct mwi_owner {
+  uint32_t free;
+  mw_owner number;
+  mwi_log *log;      /* NULL: the owner is free */
+  mwi_owner *parent; /* the owner below, if that is of the same log, */
+  mwi_owner *above;  /* the owner of the same log that has this one below */
+  uint32_t mark;     /* number of the first entry in the log */
+  uint32_t children; /* how many owners have this one as their parent */
+  mwi_stake *first, *last;
+};
 
 /* What an owner has in a field that the owner has written. */
-typedef struct mwi_stake {
-  uint32_t free; /* the pool's */
-  uint32_t owner;
+struct mwi_stake {
+  uint32_t free, number;
+  mwi_owner *owner;
   mw_handle obj; /* MW_NONE: the stake is free */
   mw_value key;
-  uint64_t seq;           /* of the first entry */
-  mw_content left;        /* the old value, for the owner of the newer stake */
-  uint32_t older, newer;  /* stakes in the same field */
-  uint32_t before, after; /* stakes of the same owner */
-  uint8_t settled;        /* is a later write to the field final? */
-} mwi_stake;
+  uint64_t seq;              /* of the first entry */
+  mw_content left;           /* the old value, for the owner of `newer` */
+  mwi_stake *older, *newer;  /* stakes in the same field */
+  mwi_stake *before, *after; /* stakes of the same owner */
+  uint8_t settled;           /* is a later write to the field final? */
+};
 
-/* Numbers of logs, owners and stakes begin with 1. */
 typedef struct mwi_journal {
-  mwi_log *logs;
-  mwi_owner *owners;
-  mwi_pool stakes;
+  mwi_pool logs, owners, stakes;
   mwi_table fields; /* (object, key) -> the newest stake */
-  uint32_t n_logs, size_logs, free_log;
-  uint32_t n_owners, size_owners, free_owner;
   uint32_t open;    /* number of open owners */
   uint32_t entries; /* number of entries in all logs */
-  uint32_t top;     /* the log with the latest entries; 0 if mixed */
+  mwi_log *top;     /* the log with the latest entries; NULL if mixed */
   int mixed;
   uint64_t seq; /* the last number given to an entry or a change */
 } mwi_journal;
 
-static inline mwi_log *mwi_log_of(const mwi_journal *part, mw_owner owner) {
-  return &part->logs[part->owners[owner].log];
+static inline mwi_log *mwi_log_at(const mwi_journal *part, uint32_t i) {
+  return (mwi_log *)mwi_pool_at(&part->logs, i, sizeof(mwi_log));
+}
+
+static inline mwi_owner *mwi_owner_at(const mwi_journal *part, mw_owner i) {
+  return (mwi_owner *)mwi_pool_at(&part->owners, i, sizeof(mwi_owner));
 }
 
 static inline mwi_stake *mwi_stake_at(const mwi_journal *part, uint32_t i) {
   return (mwi_stake *)mwi_pool_at(&part->stakes, i, sizeof(mwi_stake));
 }
 
+/* Returns the owner below in the same log, or NULL. */
+static inline mwi_owner *mwi_owner_below(const mwi_owner *o) {
+  return (o->parent != NULL && o->parent->log == o->log) ? o->parent : NULL;
+}
+
+/* Returns the number after the owner's last entry. */
+static inline uint32_t mwi_range_end(const mwi_owner *o) {
+  return (o->above != NULL) ? o->above->mark : o->log->n;
+}
+
 /* Is there room for an entry of the owner, and does the entry need nothing
 ** else than room?  The log is the top, or there are no entries at all. */
 static inline int mwi_journal_is_ready(const mwi_journal *part,
                                        mw_owner owner) {
-  uint32_t number = part->owners[owner].log;
-  const mwi_log *log = &part->logs[number];
-  return (part->top == number || part->entries == 0) && log->n < log->size &&
-         log->newest == owner;
+  const mwi_owner *o = mwi_owner_at(part, owner);
+  return (part->top == o->log || part->entries == 0) &&
+         o->log->n < o->log->size && o->above == NULL;
 }
 
 /* Does a write that nobody owns need a call of `mw_journal_append`? */
@@ -103,10 +120,8 @@ static inline int mwi_journal_has_entries(const mwi_journal *part) {
 /* Have others than the owner entries? */
 static inline int mwi_journal_has_others(const mwi_journal *part,
                                          mw_owner owner) {
-  const mwi_owner *o = &part->owners[owner];
-  uint32_t end =
-      (o->above != 0) ? part->owners[o->above].mark : part->logs[o->log].n;
-  return part->entries > end - o->mark;
+  const mwi_owner *o = mwi_owner_at(part, owner);
+  return part->entries > mwi_range_end(o) - o->mark;
 }
 
 /*
@@ -135,20 +150,19 @@ static inline uint32_t mwi_number_of(uint64_t seq) {
 /* Appends an entry without strings for an owner that is ready. */
 static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
                                       const mw_entry *entry) {
-  uint32_t number = part->owners[owner].log;
-  mwi_log *log = &part->logs[number];
+  mwi_log *log = mwi_owner_at(part, owner)->log;
   mwi_assert(mwi_journal_is_ready(part, owner));
-  part->top = number;
+  part->top = log;
   part->entries++;
   log->entries[log->n] = *entry;
   log->entries[log->n++].seq = mwi_journal_stamp(part, entry->seq);
 }
 
 /* Are entries of the owner earlier than entries of the owner below? */
-MWI_API int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner);
+MWI_API int mwi_owner_is_mingled(const mwi_owner *o);
 
 /* Returns the first entry of a stake. */
-MWI_API mw_entry *mwi_stake_entry(const mw_engine *e, const mwi_stake *s);
+MWI_API mw_entry *mwi_stake_entry(const mwi_stake *s);
 
 /* May the owner's entry still be taken back?  Not if a later write to the field
 ** is final. */
@@ -159,8 +173,10 @@ MWI_API int mwi_entry_counts(mw_engine *e, mw_owner owner,
 ** journal only over the first write of the oldest stake of each field.  To give
 ** each field the old value, in this order, is to take all these writes back. */
 typedef struct mwi_undone {
-  uint32_t log, at; /* where the walk is; 0, 0 at first */
-  mw_owner owner;   /* whose write it is */
+  const mwi_log *log; /* where the walk is; NULL, NULL, 0 at first */
+  const mwi_owner *its;
+  uint32_t at;
+  mw_owner owner; /* whose write it is */
   mw_entry entry;
 } mwi_undone;
 

@@ -50,11 +50,12 @@ static void forget_owners(mwb_state *s) {
   mw_engine *e = s->engine;
   const mwb_coroutine *t;
   for (t = s->journal->coroutines; t != NULL; t = t->next) {
-    mw_owner owner = t->newest;
-    while (owner != 0) {
-      mw_owner below = e->journal.owners[owner].below;
-      mw_owner_forget(e, owner);
-      owner = below;
+    const mwi_owner *o =
+        (t->newest == 0) ? NULL : mwi_owner_at(&e->journal, t->newest);
+    while (o != NULL) {
+      const mwi_owner *below = mwi_owner_below(o);
+      mw_owner_forget(e, o->number);
+      o = below;
     }
   }
 }

@@ -322,14 +322,14 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
   }
   if (last->from != from->id || last->context != copy->context ||
       last->to != held->id ||
-      last->order != s->journal->transactions[owner].order) {
+      last->order != mwb_transaction_of(s, owner)->order) {
     mwb_push_value(L, NEWER, copy->context);
     add_transaction(L, s, owner);
     last->number = mwb_hold_value(L, held, 0, OLDER + 1);
     last->from = from->id;
     last->context = copy->context;
     last->to = held->id;
-    last->order = s->journal->transactions[owner].order;
+    last->order = mwb_transaction_of(s, owner)->order;
     lua_settop(L, OLDER);
   }
   copy->context = last->number;

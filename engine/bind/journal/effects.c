@@ -70,7 +70,7 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
 }
 
 static mw_entry *log_of(const mwb_coroutine *t) {
-  return mwi_log_of(&t->s->engine->journal, t->newest)->entries;
+  return mwi_owner_at(&t->s->engine->journal, t->newest)->log->entries;
 }
 
 mwb_place mwb_find_entries(lua_State *L, int index) {
@@ -170,7 +170,7 @@ void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner, int some) {
   size_t n;
   mw_owner_entries(s->engine, owner, &n);
   push_copies(L, mwb_coroutine_of(s, owner),
-              s->engine->journal.owners[owner].mark, n, some, 0);
+              mwi_owner_at(&s->engine->journal, owner)->mark, n, some, 0);
 }
 
 /* Pushes the store for the entries of the coroutine. */
@@ -274,7 +274,7 @@ static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
 
 void mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  uint32_t first = s->engine->journal.owners[owner].mark;
+  uint32_t first = mwi_owner_at(&s->engine->journal, owner)->mark;
   size_t n;
   mw_owner_entries(s->engine, owner, &n);
   if (n <= FEW)

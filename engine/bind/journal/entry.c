@@ -134,7 +134,7 @@ static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
   int open = s->engine->journal.open > 0 && !s->journal->restoring;
   entry->owner = open ? mwb_owner_of(L, s) : 0;
   entry->order =
-      (entry->owner == 0) ? 0 : s->journal->transactions[entry->owner].order;
+      (entry->owner == 0) ? 0 : mwb_transaction_of(s, entry->owner)->order;
 }
 
 int mwb_find_caller(lua_State *L, lua_Debug *ar) {
@@ -202,7 +202,7 @@ static uint64_t stamp_of(const mwb_state *s) {
 int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
   const mwi_journal *journal = &s->engine->journal;
   if (entry->owner == 0) return entry->stamp == stamp_of(s);
-  return s->journal->transactions[entry->owner].order == entry->order &&
+  return mwb_transaction_of(s, entry->owner)->order == entry->order &&
          (entry->has_field || !journal->mixed);
 }
 
@@ -246,7 +246,7 @@ void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
   its->obj = h;
   its->kind = (uint8_t)kind;
   if (entry->owner == 0 ||
-      s->journal->transactions[entry->owner].order != entry->order)
+      mwb_transaction_of(s, entry->owner)->order != entry->order)
     find_owner(L, s, entry);
   if (!mwb_appends(s)) return;
   if (entry->owner != 0)

@@ -95,8 +95,7 @@ struct mwb_journal_state {
   lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
   lua_CFunction close;       /* coroutine.close, */
   lua_CFunction wrapped;     /* and what coroutine.wrap returns */
-  struct mwb_transaction *transactions; /* by owner */
-  uint32_t size_transactions;
+  mwi_column transactions;   /* by owner */
   uint64_t orders;  /* the number of transactions and batches that have begun */
   uint32_t origins; /* the number of open origins */
   int takes;        /* is there a function in MWB_TAKEN? */
@@ -127,10 +126,10 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
 ** coroutine.c: the coroutines that have begun transactions and batches.
 ** ======================================================= */
 
-/* What the binding knows of a transaction; the number of the owner is the index
-** in `s->journal->transactions`. */
+/* What the binding knows of a transaction. */
 typedef struct mwb_transaction {
   mwb_coroutine *of;
+  mw_owner owner;
   uint64_t order;     /* of the begin; 0: not open */
   uint32_t held;      /* values held at the begin */
   const void *run_of; /* the object whose run this is, or NULL */
@@ -177,15 +176,22 @@ static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
   return (t == NULL) ? 0 : t->newest;
 }
 
+/* An owner's transaction does not move; one that has ended has the order 0. */
+static inline mwb_transaction *mwb_transaction_of(const mwb_state *s,
+                                                  mw_owner owner) {
+  return (mwb_transaction *)mwi_column_page(&s->journal->transactions, owner) +
+         owner % MWI_PAGE;
+}
+
 static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
                                               mw_owner owner) {
-  return s->journal->transactions[owner].of;
+  return mwb_transaction_of(s, owner)->of;
 }
 
 /* Does anybody want the place of a write of the owner? */
 static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
   return s->journal->wheres > 0 ||
-         (owner != 0 && s->journal->transactions[owner].where);
+         (owner != 0 && mwb_transaction_of(s, owner)->where);
 }
 
 /* Returns the coroutine of those that wait for the running one which is nearest

@@ -275,32 +275,24 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
 /* Before an owner is forgotten, whose writes were taken back: effects that look
 ** at entries which get its old values get copies. */
 static void freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
-  const mwi_journal *journal = &s->engine->journal;
-  const mwi_stake *its;
-  uint32_t i = mw_journal_is_mixed(s->engine) ? journal->owners[owner].last : 0;
-  for (; i != 0; i = its->before) {
-    its = mwi_stake_at(journal, i);
-    if (its->newer != 0) /* has somebody written the field later? */
-      mwb_freeze(L,
-                 mwb_coroutine_of(s, mwi_stake_at(journal, its->newer)->owner),
-                 0, 0);
-  }
+  const mwi_stake *its = mwi_owner_at(&s->engine->journal, owner)->last;
+  for (; its != NULL; its = its->before)
+    if (its->newer != NULL) /* has somebody written the field later? */
+      mwb_freeze(L, mwb_coroutine_of(s, its->newer->owner->number), 0, 0);
 }
 
 void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
   int held = lua_gettop(L) + 2, status;
+  const mwi_owner *o = mwi_owner_at(&s->engine->journal, owner);
   mwb_place p = {NULL, held, 0};
-  size_t n;
   lua_pushinteger(L, (lua_Integer)owner);
   s->journal->restoring++;
   status = mwb_pcall(L, s, rewind_writes, 1, 1);
   s->journal->restoring--;
   if (status != LUA_OK) lua_error(L);
   mwb_push_values(L, mwb_coroutine_of(s, owner));
-  mw_owner_entries(s->engine, owner, &n);
-  p.entries = mwi_log_of(&s->engine->journal, owner)->entries +
-              s->engine->journal.owners[owner].mark;
-  mwb_fold_heard(L, s, heard, &p, n, owner);
+  p.entries = o->log->entries + o->mark;
+  mwb_fold_heard(L, s, heard, &p, mwi_range_end(o) - o->mark, owner);
   if (heard->n > 0)
     mwb_push_copies(L, s, owner, 0);
   else

@@ -2,14 +2,14 @@
 ** transaction.c - mw.begin, mw.transaction.
 ** SPDX-License-Identifier: MIT
 **
-**     program --> handle --+
-**                          +--> number of the owner --> transactions
-**     coroutine -----------+                                 |
-**                              newest <-- mwb_coroutine <--+
+**     program --> handle ------> transaction --> mwb_coroutine
+**                                     ^               |
+**     coroutine --> its newest owner -+---------------+
 **
 ** A transaction is an owner of the journal and a `mwb_transaction`, found by
-** the owner's number.  A handle has the number and the order of the begin, so
-** that a number which is given again is not taken for the same transaction.
+** the owner's number, which does not move.  A handle has the order of the begin
+** as well, so that one which begins later with the same number is not taken for
+** the same transaction.
 ** mw.transaction needs no handle where nothing can yield; elsewhere Lua closes
 ** its handle if the coroutine is closed.  A handle that is collected marks the
 ** transaction as lost, and the next call takes it back: see later.c.
@@ -34,18 +34,15 @@
 #include "journal.h"
 
 typedef struct handle {
-  mw_owner owner;
+  mwb_transaction *tx; /* NULL: not yet begun */
   uint64_t order;
   int ended; /* by the program */
 } handle;
 
-static mwb_transaction *transaction_of(const mwb_state *s, mw_owner owner) {
-  return &s->journal->transactions[owner];
-}
-
-static int is_open(const mwb_state *s, mw_owner owner, uint64_t order) {
-  return s->engine != NULL && order != 0 &&
-         transaction_of(s, owner)->order == order;
+/* Is the transaction that began with this order open still? */
+static int is_open(const mwb_state *s, const mwb_transaction *tx,
+                   uint64_t order) {
+  return s->engine != NULL && tx != NULL && tx->order == order;
 }
 
 /* {======================================================
@@ -62,41 +59,39 @@ static void push_lua(lua_State *L, const mwb_state *s, int which) {
 }
 
 /* Pops the extras of an open transaction, a table or nil for none. */
-static void set_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
-  mwb_transaction *tx = transaction_of(s, owner);
+static void set_extras(lua_State *L, mwb_transaction *tx) {
   int has = lua_istable(L, -1);
   mwb_push_values(L, tx->of);
   lua_insert(L, -2);
-  lua_rawseti(L, -2, -(lua_Integer)owner);
+  lua_rawseti(L, -2, -(lua_Integer)tx->owner);
   lua_pop(L, 1);
   tx->extras = (uint8_t)has;
 }
 
 /* Pushes the extras of an open transaction, or nil.  Returns the type. */
-static int push_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
-  const mwb_transaction *tx = transaction_of(s, owner);
-  if (tx->extras) {
-    mwb_push_values(L, tx->of);
-    lua_rawgeti(L, -1, -(lua_Integer)owner);
-    lua_replace(L, -2);
-  } else {
+static int push_extras(lua_State *L, const mwb_transaction *tx) {
+  if (!tx->extras) {
     lua_pushnil(L);
+    return LUA_TNIL;
   }
-  return lua_type(L, -1);
+  mwb_push_values(L, tx->of);
+  lua_rawgeti(L, -1, -(lua_Integer)tx->owner);
+  lua_replace(L, -2);
+  return LUA_TTABLE;
 }
 
-static void need_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
-  if (push_extras(L, s, owner) != LUA_TNIL) return;
+static void need_extras(lua_State *L, mwb_transaction *tx) {
+  if (push_extras(L, tx) != LUA_TNIL) return;
   lua_pop(L, 1);
   lua_newtable(L);
   lua_pushvalue(L, -1);
-  set_extras(L, s, owner);
+  set_extras(L, tx);
 }
 
 /* Pushes a field of the extras.  Returns the type. */
-static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
+static int push_extra(lua_State *L, const mwb_transaction *tx,
                       const char *name) {
-  if (push_extras(L, s, owner) == LUA_TNIL) return LUA_TNIL;
+  if (push_extras(L, tx) == LUA_TNIL) return LUA_TNIL;
   mwb_raw_field(L, lua_gettop(L), name);
   lua_replace(L, -2);
   return lua_type(L, -1);
@@ -104,14 +99,13 @@ static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
 
 /* The parent gets what is called if the child is taken back.  Returns whether
 ** there is anything. */
-static int hand_calls(lua_State *L, const mwb_state *s, mw_owner owner,
-                      mw_owner parent) {
+static int hand_calls(lua_State *L, const mwb_transaction *tx,
+                      mwb_transaction *parent) {
   int has;
-  if (parent == 0 || !transaction_of(s, owner)->extras) return 0;
-  push_extras(L, s, owner);
+  push_extras(L, tx);
   has = lua_rawlen(L, -1) > 0;
   if (has) {
-    need_extras(L, s, parent);
+    need_extras(L, parent);
     lua_insert(L, -2);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   }
@@ -120,8 +114,8 @@ static int hand_calls(lua_State *L, const mwb_state *s, mw_owner owner,
 }
 
 /* Drops what the parent was given last. */
-static void drop_calls(lua_State *L, const mwb_state *s, mw_owner parent) {
-  push_extras(L, s, parent);
+static void drop_calls(lua_State *L, const mwb_transaction *parent) {
+  push_extras(L, parent);
   lua_pushnil(L);
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2));
   lua_pop(L, 1);
@@ -147,27 +141,26 @@ static void end_extras(lua_State *L, const mwb_state *s, int extras,
 ** Ending
 ** ======================================================= */
 
-/* The transaction that owns a write which the caller makes now, or 0. */
-static mw_owner owner_of_caller(lua_State *L, mwb_state *s) {
-  return (s->engine->journal.open == 0) ? 0 : mwb_owner_of(L, s);
+/* The transaction that owns a write which the caller makes now, or NULL. */
+static mwb_transaction *transaction_of_caller(lua_State *L, mwb_state *s) {
+  mw_owner owner = (s->engine->journal.open == 0) ? 0 : mwb_owner_of(L, s);
+  return (owner == 0) ? NULL : mwb_transaction_of(s, owner);
 }
 
-/* Takes a transaction from its coroutine, and pushes its extras, or nil.
-** `below` is the owner below in the journal. */
-static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
-                              mw_owner below) {
-  mwb_transaction *tx = transaction_of(s, owner);
-  push_extras(L, s, owner);
+/* The owner has ended, with `below` below it in its log.  Takes the transaction
+** from its coroutine, and pushes its extras, or nil. */
+static void close_transaction(lua_State *L, mwb_transaction *tx, mw_owner below,
+                              int committed) {
+  mwb_coroutine *t = tx->of;
+  mwb_state *s = t->s;
+  int newest = t->newest == tx->owner;
+  push_extras(L, tx);
   if (tx->extras) {
     lua_pushnil(L);
-    set_extras(L, s, owner);
+    set_extras(L, tx);
   }
-  if (tx->of->newest == owner) tx->of->newest = below;
   tx->order = 0;
-}
-
-/* A transaction of the coroutine has ended. */
-static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  if (newest) t->newest = below;
   if (t->newest == 0) {
     t->hides = 0;
     if (t->shared) {
@@ -176,9 +169,11 @@ static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
     } else {
       mwb_release_values(L, t, 0); /* transactions end in any order */
     }
+  } else if (newest && !committed && !t->shared) {
+    mwb_release_values(L, t, tx->held);
   }
   mwb_set_began(L, s, t, MWB_BY_TRANSACTION,
-                (t->newest == 0) ? 0 : transaction_of(s, t->newest)->order);
+                (t->newest == 0) ? 0 : mwb_transaction_of(s, t->newest)->order);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (mwb_has_orphans(s)) s->pending = 1;
 }
@@ -195,30 +190,33 @@ static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
   lua_pop(L, 1);
 }
 
-/* take_back(number of a transaction) -> the first error of a guard, or nil:
-** takes its writes back and ends it.  Raises only if there is no memory, and
-** then the transaction is open. */
+/* Returns the number of the owner below in the same log, or 0. */
+static mw_owner owner_below(const mwi_owner *o) {
+  const mwi_owner *below = mwi_owner_below(o);
+  return (below == NULL) ? 0 : below->number;
+}
+
+/* take_back(transaction) -> the first error of a guard, or nil: takes its
+** writes back and ends it.  Raises only if there is no memory, and then the
+** transaction is open. */
 static int take_back(lua_State *L) {
-  enum { OWNER = 1, TAKEN, ERROR, HEARD, EFFECTS, EXTRAS };
+  enum { TX = 1, TAKEN, ERROR, HEARD, EFFECTS, EXTRAS };
   mwb_state *s = mwb_state_of(L);
-  mw_owner owner = (mw_owner)lua_tointeger(L, OWNER);
-  const mwb_transaction *tx = transaction_of(s, owner);
-  mwb_coroutine *t = tx->of;
-  uint32_t held = tx->held;
+  mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, TX);
+  const mwi_owner *o = mwi_owner_at(&s->engine->journal, tx->owner);
+  mw_owner below;
   uint64_t at = mw_delivery_last(s->engine);
-  int newest = t->newest == owner;
   mwb_fold heard;
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
   if (s->journal->takes)
-    mwb_push_entries(L, s, owner);
+    mwb_push_entries(L, s, tx->owner);
   else
     lua_pushnil(L);
-  mwb_freeze(L, t, s->engine->journal.owners[owner].mark, 0);
-  mwb_undo(L, s, owner, &heard);
-  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
-  mw_owner_forget(s->engine, owner);
-  if (newest && !t->shared) mwb_release_values(L, t, held);
-  leave_coroutine(L, s, t);
+  mwb_freeze(L, tx->of, o->mark, 0);
+  mwb_undo(L, s, tx->owner, &heard);
+  below = owner_below(o);
+  mw_owner_forget(s->engine, tx->owner);
+  close_transaction(L, tx, below, 0);
   tell_taken(L, s, TAKEN, at);
   mwb_tell_undone(L, s, &heard, EFFECTS, ERROR, NULL);
   end_extras(L, s, EXTRAS, 0, ERROR);
@@ -228,10 +226,10 @@ static int take_back(lua_State *L) {
 
 /* Pushes the effects of a transaction, and gives them to who asked for them
 ** before anybody has them. */
-static void push_kept_effects(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_push_effects(L, s, owner);
-  if (!transaction_of(s, owner)->extras) return;
-  if (push_extra(L, s, owner, "keep") == LUA_TFUNCTION) {
+static void push_kept_effects(lua_State *L, const mwb_transaction *tx) {
+  mwb_push_effects(L, tx->of->s, tx->owner);
+  if (!tx->extras) return;
+  if (push_extra(L, tx, "keep") == LUA_TFUNCTION) {
     lua_pushvalue(L, -2);
     lua_call(L, 1, 0);
   } else {
@@ -239,58 +237,56 @@ static void push_kept_effects(lua_State *L, mwb_state *s, mw_owner owner) {
   }
 }
 
-/* commit(number of the transaction, does nobody want the effects?) -> effects
-** or true.  Raises that there is no memory; then the transaction is open. */
+/* commit(transaction, does nobody want the effects?) -> effects or true.
+** Raises that there is no memory; then the transaction is open. */
 static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  const mwi_owner *o = &s->engine->journal.owners[owner];
+  mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
+  const mwi_owner *o = mwi_owner_at(&s->engine->journal, tx->owner);
+  mwb_transaction *parent = NULL;
+  mw_owner below;
   int handed, code;
   if (!lua_toboolean(L, 2)) {
-    push_kept_effects(L, s, owner);
+    push_kept_effects(L, tx);
     lua_replace(L, 2);
   }
-  parent = o->parent;
-  below = o->below;
-  if (below == 0 ||
-      mwi_owner_is_mingled(s->engine, owner)) /* do entries move? */
-    mwb_freeze(L, t, 0, below == 0 && o->above == 0);
-  if (parent != 0 && mwb_coroutine_of(s, parent) != t)
-    mwb_freeze(L, mwb_coroutine_of(s, parent), 0, 0);
-  handed = hand_calls(L, s, owner, parent);
-  code = mw_owner_commit(s->engine, owner, &L);
+  below = owner_below(o);
+  if (o->parent != NULL) parent = mwb_transaction_of(s, o->parent->number);
+  if (below == 0 || mwi_owner_is_mingled(o)) /* do entries move? */
+    mwb_freeze(L, tx->of, 0, below == 0 && o->above == NULL);
+  if (parent != NULL && below == 0) mwb_freeze(L, parent->of, 0, 0);
+  handed = tx->extras && parent != NULL && hand_calls(L, tx, parent);
+  code = mw_owner_commit(s->engine, tx->owner, &L);
   if (code != MW_OK) {
-    if (handed) drop_calls(L, s, parent);
+    if (handed) drop_calls(L, parent);
     mwb_check(L, code);
   }
-  close_transaction(L, s, owner, below); /* at 3 */
-  leave_coroutine(L, s, t);
+  close_transaction(L, tx, below, 1); /* at 3 */
   end_extras(L, s, 3, 1, 3);
   lua_settop(L, 2);
   return 1;
 }
 
 /* Nobody can end the transaction any more: the next call does. */
-static void lose(mwb_state *s, mw_owner owner) {
-  transaction_of(s, owner)->lost = 1;
-  mwb_wait(s);
+static void lose(mwb_transaction *tx) {
+  tx->lost = 1;
+  mwb_wait(tx->of->s);
 }
 
 /* Takes a transaction back, and pushes the first error of a guard, or nil.
 ** Raises if there is no memory; then the transaction is lost. */
-static void end_by_rollback(lua_State *L, mwb_state *s, mw_owner owner) {
-  lua_pushinteger(L, (lua_Integer)owner);
-  transaction_of(s, owner)->ending = 1;
-  if (mwb_pcall(L, s, take_back, 1, 1) == LUA_OK) return;
-  transaction_of(s, owner)->ending = 0;
-  lose(s, owner);
+static void end_by_rollback(lua_State *L, mwb_transaction *tx) {
+  lua_pushlightuserdata(L, tx);
+  tx->ending = 1;
+  if (mwb_pcall(L, tx->of->s, take_back, 1, 1) == LUA_OK) return;
+  tx->ending = 0;
+  lose(tx);
   lua_error(L);
 }
 
 /* Likewise; an error of a guard waits, since another goes on, or none can. */
-static void end_without_error(lua_State *L, mwb_state *s, mw_owner owner) {
-  end_by_rollback(L, s, owner);
+static void end_without_error(lua_State *L, mwb_state *s, mwb_transaction *tx) {
+  end_by_rollback(L, tx);
   if (lua_isnil(L, -1))
     lua_pop(L, 1);
   else
@@ -299,10 +295,11 @@ static void end_without_error(lua_State *L, mwb_state *s, mw_owner owner) {
 
 void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
   mw_owner owner;
-  for (owner = 1; owner < s->journal->size_transactions; owner++) {
-    const mwb_transaction *tx = transaction_of(s, owner);
-    if (tx->order != 0 && tx->lost && !tx->ending)
-      end_without_error(L, s, owner);
+  for (owner = 1; owner <= s->engine->journal.owners.n; owner++) {
+    mwb_transaction *tx;
+    if (mwi_column_page(&s->journal->transactions, owner) == NULL) continue;
+    tx = mwb_transaction_of(s, owner);
+    if (tx->order != 0 && tx->lost && !tx->ending) end_without_error(L, s, tx);
   }
 }
 
@@ -312,62 +309,53 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
 ** Beginning
 ** ======================================================= */
 
-static void need_place(lua_State *L, mwb_state *s) {
-  mwb_journal_state *its = s->journal;
-  while (its->size_transactions < s->engine->journal.n_owners + 2) {
-    uint32_t size = its->size_transactions;
-    mwb_transaction *bigger =
-        (mwb_transaction *)mwi_grow(s->engine, its->transactions, size,
-                                    &its->size_transactions, sizeof(*bigger));
-    if (bigger == NULL) {
-      mwb_check(L, MW_NOMEM);
-      return;
-    }
-    memset(bigger + size, 0, (its->size_transactions - size) * sizeof(*bigger));
-    its->transactions = bigger;
-  }
-}
-
 /* Begins a transaction of the running coroutine.  All memory is taken before
 ** the transaction is open. */
-static mw_owner open_owner(lua_State *L, mwb_state *s) {
+static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
   mwb_transaction *tx;
-  mw_owner owner, parent;
+  const mwb_transaction *parent;
+  mw_owner owner;
   if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
   t = mwb_need_coroutine(L, s);
   if (!t->has_values) {
     lua_createtable(L, 2, 0);
     mwb_set_values(L, t);
   }
-  need_place(L, s);
-  parent = owner_of_caller(L, s);
-  owner = mw_owner_begin(s->engine, parent, t->newest);
+  parent = transaction_of_caller(L, s);
+  owner = mw_owner_begin(s->engine, (parent == NULL) ? 0 : parent->owner,
+                         t->newest);
   if (owner == 0) mwb_check(L, MW_NOMEM);
-  tx = transaction_of(s, owner);
+  if (mwi_column_need(s->engine, &s->journal->transactions, owner,
+                      MWI_PAGE * sizeof(*tx)) == NULL) {
+    mw_owner_forget(s->engine, owner);
+    mwb_check(L, MW_NOMEM);
+  }
+  tx = mwb_transaction_of(s, owner);
   memset(tx, 0, sizeof(*tx));
   tx->of = t;
+  tx->owner = owner;
   tx->order = ++s->journal->orders;
   tx->held = t->held.n;
-  if (parent != 0) tx->where = transaction_of(s, parent)->where;
+  if (parent != NULL) tx->where = parent->where;
   t->newest = owner;
   mwb_set_began(L, s, t, MWB_BY_TRANSACTION, tx->order);
   mwb_need(s, MWB_APPENDS, 1);
-  return owner;
+  return tx;
 }
 
-/* begin_extras(number of the transaction, extras or nil, is it traced?) */
+/* begin_extras(transaction, extras or nil, is it traced?) */
 static int begin_extras(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mw_owner owner = (mw_owner)lua_tointeger(L, 1);
+  mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
   if (lua_istable(L, 2)) {
     lua_pushvalue(L, 2);
-    set_extras(L, s, owner);
+    set_extras(L, tx);
     if (mwb_raw_field(L, 2, "where") != LUA_TNIL && lua_toboolean(L, -1))
-      transaction_of(s, owner)->where = 1;
+      tx->where = 1;
   }
   push_lua(L, s, BEGIN);
-  need_extras(L, s, owner);
+  need_extras(L, tx);
   lua_pushvalue(L, 3);
   lua_call(L, 2, 0);
   return 0;
@@ -375,20 +363,21 @@ static int begin_extras(lua_State *L) {
 
 /* Begins a transaction with the extras at `extras`, or without (0).  What
 ** raises comes before the transaction is open, or ends it. */
-static mw_owner open_transaction(lua_State *L, mwb_state *s, int extras) {
+static mwb_transaction *open_transaction(lua_State *L, mwb_state *s,
+                                         int extras) {
   int traced = (s->trace->sources & MWB_TRANSACTIONS) != 0;
-  mw_owner owner = open_owner(L, s);
-  if (extras == 0 && !traced) return owner;
-  lua_pushinteger(L, (lua_Integer)owner);
+  mwb_transaction *tx = open_owner(L, s);
+  if (extras == 0 && !traced) return tx;
+  lua_pushlightuserdata(L, tx);
   if (extras != 0)
     lua_pushvalue(L, extras);
   else
     lua_pushnil(L);
   lua_pushboolean(L, traced);
-  if (mwb_pcall(L, s, begin_extras, 3, 0) == LUA_OK) return owner;
-  end_without_error(L, s, owner);
+  if (mwb_pcall(L, s, begin_extras, 3, 0) == LUA_OK) return tx;
+  end_without_error(L, s, tx);
   lua_error(L);
-  return 0;
+  return NULL;
 }
 
 /* }====================================================== */
@@ -403,11 +392,6 @@ static handle *new_handle(lua_State *L, const mwb_state *s) {
   mwb_push(L, s, MWB_BEGUN);
   lua_setmetatable(L, -2);
   return h;
-}
-
-static void hold(const mwb_state *s, handle *h, mw_owner owner) {
-  h->owner = owner;
-  h->order = transaction_of(s, owner)->order;
 }
 
 /* Pushes the extras that the options or label at `index` ask for. */
@@ -436,7 +420,8 @@ static int begin(lua_State *L) {
   }
   h = new_handle(L, s);
   lua_insert(L, 1);
-  hold(s, h, open_transaction(L, s, (extras == 0) ? 0 : extras + 1));
+  h->tx = open_transaction(L, s, (extras == 0) ? 0 : extras + 1);
+  h->order = h->tx->order;
   lua_settop(L, 1);
   return 1;
 }
@@ -452,26 +437,27 @@ static handle *self(lua_State *L, const mwb_state *s, const char *name) {
   handle *h = check_handle(L, s, name);
   if (h->ended)
     luaL_error(L, "calling '%s' on a transaction that has ended", name);
-  if (!is_open(s, h->owner, h->order)) {
+  if (!is_open(s, h->tx, h->order)) {
     h->ended = 1;
     lua_pushnil(L);
     lua_pushliteral(L, "the transaction was lost and is taken back");
     return NULL;
   }
-  if (transaction_of(s, h->owner)->ending)
+  if (h->tx->ending)
     luaL_error(L, "calling '%s' while the transaction ends", name);
   return h;
 }
 
 /* Calls `commit`.  Returns a status; pushes the effects or the error. */
-static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int bare) {
-  uint64_t order = transaction_of(s, owner)->order;
+static int call_commit(lua_State *L, mwb_state *s, mwb_transaction *tx,
+                       int bare) {
+  uint64_t order = tx->order;
   int status;
-  lua_pushinteger(L, (lua_Integer)owner);
+  lua_pushlightuserdata(L, tx);
   lua_pushboolean(L, bare);
-  transaction_of(s, owner)->ending = 1;
+  tx->ending = 1;
   status = mwb_pcall(L, s, commit, 2, 1);
-  if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
+  if (tx->order == order) tx->ending = 0;
   return status;
 }
 
@@ -480,7 +466,7 @@ static int commit_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h = self(L, s, "commit");
   if (h == NULL) return 2;
-  if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
+  if (call_commit(L, s, h->tx, 0) != LUA_OK) return lua_error(L);
   h->ended = 1;
   return 1;
 }
@@ -491,9 +477,9 @@ static int rollback_method(lua_State *L) {
   handle *h = self(L, s, "rollback");
   if (h == NULL) return 2;
   lua_settop(L, 1);
-  push_kept_effects(L, s, h->owner);
+  push_kept_effects(L, h->tx);
   h->ended = 1; /* for the guards that are told */
-  end_by_rollback(L, s, h->owner);
+  end_by_rollback(L, h->tx);
   mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
   if (!lua_isnil(L, 3)) return lua_error(L);
   lua_settop(L, 2);
@@ -503,7 +489,7 @@ static int rollback_method(lua_State *L) {
 static int is_open_method(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const handle *h = check_handle(L, s, "is_open");
-  lua_pushboolean(L, is_open(s, h->owner, h->order));
+  lua_pushboolean(L, is_open(s, h->tx, h->order));
   return 1;
 }
 
@@ -511,7 +497,7 @@ static int is_open_method(lua_State *L) {
 static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const handle *h = (const handle *)lua_touserdata(L, 1);
-  if (is_open(s, h->owner, h->order)) lose(s, h->owner);
+  if (is_open(s, h->tx, h->order)) lose(h->tx);
   return 0;
 }
 
@@ -520,17 +506,17 @@ static int close_meta(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int failed = !lua_isnoneornil(L, 2);
   handle *h = check_handle(L, s, "close");
-  if (!is_open(s, h->owner, h->order)) return 0;
+  if (!is_open(s, h->tx, h->order)) return 0;
   if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
-    lose(s, h->owner);
+    lose(h->tx);
     return 0;
   }
   h->ended = 1;
   if (failed) {
-    end_without_error(L, s, h->owner);
+    end_without_error(L, s, h->tx);
     return 0;
   }
-  end_by_rollback(L, s, h->owner);
+  end_by_rollback(L, h->tx);
   return lua_isnil(L, -1) ? 0 : lua_error(L);
 }
 
@@ -540,18 +526,16 @@ static int close_meta(lua_State *L) {
 ** mw.transaction
 ** ======================================================= */
 
-/* The stack of a call: a handle or nil, the number of the transaction, the
-** order of its begin, an object that marks it or nil, a label or nil, does
-** nobody want the effects?, and the function with its arguments, or its
-** results. */
-enum { CLOSER = 1, NUMBER, ORDER, MARK, NAME, BARE, FUNCTION };
+/* The stack of a call: a handle or nil, the transaction, the order of its
+** begin, an object that marks it or nil, a label or nil, does nobody want the
+** effects?, and the function with its arguments, or its results. */
+enum { CLOSER = 1, TX, ORDER, MARK, NAME, BARE, FUNCTION };
 
 /* Pushes false and the error on the top; the writes are taken back. */
-static int fail(lua_State *L, mwb_state *s) {
-  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+static int fail(lua_State *L, mwb_state *s, mwb_transaction *tx) {
   int err = lua_gettop(L);
-  if (is_open(s, owner, (uint64_t)lua_tointeger(L, ORDER)))
-    end_without_error(L, s, owner);
+  if (is_open(s, tx, (uint64_t)lua_tointeger(L, ORDER)))
+    end_without_error(L, s, tx);
   lua_pushboolean(L, 0);
   lua_pushvalue(L, err);
   return 2;
@@ -560,16 +544,16 @@ static int fail(lua_State *L, mwb_state *s) {
 /* The function has returned or raised. */
 static int end_run(lua_State *L, int status, lua_KContext context) {
   mwb_state *s = mwb_state_of(L);
-  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+  mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, TX);
   (void)context;
   if (s->engine == NULL) return luaL_error(L, "moonwatch is closed");
-  if (status != LUA_OK && status != LUA_YIELD) return fail(L, s);
+  if (status != LUA_OK && status != LUA_YIELD) return fail(L, s, tx);
   if (!lua_checkstack(L, LUA_MINSTACK)) {
-    lose(s, owner);
+    lose(tx);
     return luaL_error(L, "stack overflow (too many results)");
   }
-  if (call_commit(L, s, owner, lua_toboolean(L, BARE)) != LUA_OK)
-    return fail(L, s);
+  if (call_commit(L, s, tx, lua_toboolean(L, BARE)) != LUA_OK)
+    return fail(L, s, tx);
   lua_insert(L, FUNCTION);
   lua_pushboolean(L, 1);
   lua_replace(L, BARE);
@@ -581,7 +565,7 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
 ** yield, Lua closes the handle if the coroutine is closed. */
 static int run(lua_State *L, mwb_state *s, int extras) {
   handle *h = NULL;
-  mw_owner owner;
+  mwb_transaction *tx;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
   if (lua_isyieldable(L)) {
     h = new_handle(L, s);
@@ -593,15 +577,16 @@ static int run(lua_State *L, mwb_state *s, int extras) {
     lua_pushvalue(L, NAME);
     lua_setfield(L, extras, "label");
   }
-  owner = open_transaction(L, s, extras);
+  tx = open_transaction(L, s, extras);
   if (extras != 0) lua_pop(L, 1);
-  lua_pushinteger(L, (lua_Integer)owner);
-  lua_replace(L, NUMBER);
-  lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
+  lua_pushlightuserdata(L, tx);
+  lua_replace(L, TX);
+  lua_pushinteger(L, (lua_Integer)tx->order);
   lua_replace(L, ORDER);
-  transaction_of(s, owner)->run_of = lua_topointer(L, MARK);
+  tx->run_of = lua_topointer(L, MARK);
   if (h != NULL) {
-    hold(s, h, owner);
+    h->tx = tx;
+    h->order = tx->order;
     lua_toclose(L, CLOSER);
   }
   return end_run(
@@ -645,10 +630,12 @@ static int run_marked(lua_State *L) {
 static int is_in_run(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const void *object = lua_topointer(L, 1);
-  mw_owner owner = owner_of_caller(L, s);
-  while (owner != 0 && transaction_of(s, owner)->run_of != object)
-    owner = mw_owner_parent(s->engine, owner);
-  lua_pushboolean(L, owner != 0);
+  const mwb_transaction *tx = transaction_of_caller(L, s);
+  while (tx != NULL && tx->run_of != object) {
+    mw_owner parent = mw_owner_parent(s->engine, tx->owner);
+    tx = (parent == 0) ? NULL : mwb_transaction_of(s, parent);
+  }
+  lua_pushboolean(L, tx != NULL);
   return 1;
 }
 
@@ -659,18 +646,19 @@ static int is_in_run(lua_State *L) {
 ** ======================================================= */
 
 void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner) {
-  if (push_extra(L, s, owner, "label") != LUA_TNIL) return;
+  const mwb_transaction *tx = mwb_transaction_of(s, owner);
+  if (push_extra(L, tx, "label") != LUA_TNIL) return;
   lua_pop(L, 1);
-  lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
+  lua_pushinteger(L, (lua_Integer)tx->order);
 }
 
 /* extras() -> those of the transaction that owns a write now; nil if none
 ** does */
 static int extras_of_caller(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_owner owner = owner_of_caller(L, s);
-  if (owner == 0) return 0;
-  need_extras(L, s, owner);
+  mwb_transaction *tx = transaction_of_caller(L, s);
+  if (tx == NULL) return 0;
+  need_extras(L, tx);
   return 1;
 }
 
@@ -695,9 +683,8 @@ void mwb_close_transactions(mwb_state *s) {
     s->journal->coroutines = t->next;
     mwi_free(s->engine, t, sizeof(*t));
   }
-  mwi_free(s->engine, s->journal->transactions,
-           s->journal->size_transactions * sizeof(mwb_transaction));
-  s->journal->transactions = NULL;
+  mwi_column_drop(s->engine, &s->journal->transactions,
+                  MWI_PAGE * sizeof(mwb_transaction));
 }
 
 void mwb_open_transaction(lua_State *L) {

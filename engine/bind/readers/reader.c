@@ -305,10 +305,10 @@ static int push_open(lua_State *L, mwb_state *s, uint32_t number, mw_handle h) {
   mw_owner owner, found = 0;
   mw_entry last;
   last.seq = 0;
-  for (owner = 1; owner <= journal->n_owners; owner++) {
+  for (owner = 1; owner <= journal->owners.n; owner++) {
     const mw_entry *entries;
     size_t n;
-    if (journal->owners[owner].log == 0) continue;
+    if (mwi_owner_at(journal, owner)->log == NULL) continue;
     entries = mw_owner_entries(s->engine, owner, &n);
     lua_settop(L, 2);
     mwb_push_values(L, mwb_coroutine_of(s, owner));
