@@ -216,57 +216,45 @@ void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends) {
   lua_pop(L, 2);
 }
 
-/* A few entries of a coroutine, with new numbers for the values that they hold:
-** the value with the number `i + 1` has the number `from[i]` in the coroutine.
-** The objects come last. */
-typedef struct few {
-  mw_entry entries[FEW];
-  uint32_t n, values, objects;
-  uint32_t from[FEW * (MW_PARTS + 1)];
-} few;
-
-static uint32_t new_number(few *f, uint32_t number) {
-  uint32_t i = 0;
-  while (i < f->values && f->from[i] != number) i++;
-  f->from[i] = number;
-  if (i == f->values) f->values++;
-  return i + 1;
+/* The effects at `index` hold a value of the coroutine, whose values are above.
+** Returns the number that it has for them. */
+static uint32_t take_value(lua_State *L, mwb_effects *fx, int index,
+                           uint32_t number) {
+  if (number == 0) return 0;
+  lua_rawgeti(L, index + 1, (lua_Integer)number);
+  number = mwb_hold_value(L, &fx->held, index, index + 2);
+  lua_pop(L, 1);
+  return number;
 }
 
-/* Takes the entries of an owner, but for those that effects leave out. */
-static void take_few(const mwb_state *s, few *f, const mw_entry *entries,
+/* Pushes effects that have a copy of a few entries, and what these hold as user
+** values. */
+static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
                      size_t n) {
+  int index = lua_gettop(L) + 1, part;
+  const mw_entry *entries = log_of(t) + first;
+  uint32_t values = 0;
+  mwb_effects *fx;
   size_t i;
-  int part;
-  f->n = f->values = f->objects = 0;
   for (i = 0; i < n; i++) {
-    mw_entry *entry = &f->entries[f->n];
-    if (is_left_out(s, &entries[i])) continue;
+    if (i == 0 || entries[i - 1].obj != entries[i].obj) values++;
+    if (entries[i].where != 0) values++;
+    for (part = 0; part < MW_PARTS; part++)
+      if (entries[i].type[part] == MW_TOTHER) values++;
+  }
+  fx = new_effects(L, t->s, n, values);
+  fx->held.few = 1;
+  mwb_push_values(L, t);
+  for (i = 0; i < n; i++) {
+    mw_entry *entry = &fx->entries[fx->n];
+    if (is_left_out(t->s, &entries[i])) continue;
     *entry = entries[i];
     for (part = 0; part < MW_PARTS; part++)
       if (entry->type[part] == MW_TOTHER)
-        entry->value[part].i = new_number(f, (uint32_t)entry->value[part].i);
-    if (entry->where != 0) entry->where = new_number(f, entry->where);
-    if (f->n == 0 || entry[-1].obj != entry->obj) f->objects++;
-    f->n++;
-  }
-}
-
-static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
-                     size_t n) {
-  int index = lua_gettop(L) + 1;
-  mwb_effects *fx;
-  uint32_t i;
-  few f;
-  take_few(t->s, &f, log_of(t) + first, n);
-  fx = new_effects(L, t->s, f.n, f.values + f.objects);
-  fx->n = f.n;
-  fx->held.few = 1;
-  memcpy(fx->entries, f.entries, f.n * sizeof(mw_entry));
-  mwb_push_values(L, t);
-  for (i = 0; i < f.values; i++) {
-    lua_rawgeti(L, index + 1, (lua_Integer)f.from[i]);
-    lua_setiuservalue(L, index, (int)++fx->held.n);
+        entry->value[part].i =
+            take_value(L, fx, index, (uint32_t)entry->value[part].i);
+    entry->where = take_value(L, fx, index, entry->where);
+    fx->n++;
   }
   lua_settop(L, index);
   hold_objects(L, t->s, fx, index);
