@@ -309,7 +309,7 @@ void mwb_push_value(lua_State *L, int values, uint32_t number);
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 
 /* How many short strings a coroutine keeps from one transaction to the next. */
-#define MWB_KEPT 8
+#define MWB_KEPT 64
 
 /* Returns the number of the string at `index`.  Recent strings are cached by
 ** address: one in the cache is held by the table, so no other one has it.  (The
