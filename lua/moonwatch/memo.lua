@@ -12,8 +12,7 @@
 -- Invariants.  While a guard is valid, so are the guards of the nodes below:
 -- else a write would not reach the guard.  So guards become valid from below,
 -- before the functions run.  Results are kept only if the guard became valid
--- before the function ran and never became invalid since.  A node's height is
--- greater than the heights of the nodes below.
+-- before the function ran and never became invalid since.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -33,11 +32,6 @@ local memo_of = setmetatable({}, { __mode = "kv" })
 local OPTIONS = { deep = true, key = true, keys = true, path = true,
   equal = true, when = true }
 local KEPT = { once = false }
-
--- A memo calls the memos that it depends on, in nested calls.  So that calls
--- do not nest without end, memos whose height is a multiple of this number are
--- computed from below, before they are called.
-local STEP = 32
 
 -- {======================================================
 -- Dependencies
@@ -62,10 +56,8 @@ local function watch(node, obj, opts)
 end
 
 local function follow(node, other)
-  local n = #node.below + 1
-  node.below[n] = other
+  node.below[#node.below + 1] = other
   guards.follow(node.guard, other.guard)
-  node.height = math.max(node.height, other.height + 1)
 end
 
 -- Watches again the objects that were unwatched; not those that are dead.
@@ -85,21 +77,13 @@ end
 -- Computing
 -- =======================================================
 
--- The number of calls of `nodes_below`; a node has the number of the last call
+-- The number of calls of `invalid_nodes`; a node has that of the last call
 -- that reached the node.
 local passes = 0
 
--- Have the results of a node's memo yet to be computed?
-local function is_empty(node)
-  local memo = memo_of[node]
-  return not is_valid(node.guard) or memo and not memo.results
-end
-
-local function is_invalid(node) return not is_valid(node.guard) end
-
--- Returns `node` and the nodes that are reached from `node` through nodes for
--- which `is_wanted(node)`.  Each node comes after those below it.
-local function nodes_below(node, is_wanted)
+-- Returns `node` and the nodes that are reached from it through invalid ones.
+-- Each node comes after those below it.
+local function invalid_nodes(node)
   passes = passes + 1
   local list, pass = {}, passes
   local stack, at, n = { node }, { 0 }, 1 -- looked at: below[1] to below[at]
@@ -109,7 +93,7 @@ local function nodes_below(node, is_wanted)
     if not other then
       list[#list + 1] = stack[n]
       n = n - 1
-    elseif other.pass ~= pass and is_wanted(other) then
+    elseif other.pass ~= pass and not is_valid(other.guard) then
       other.pass = pass
       n = n + 1
       stack[n], at[n] = other, 0
@@ -137,36 +121,15 @@ local function keep(memo, round, ...)
   return ...
 end
 
--- What the function writes, it writes because of the write that made the guard
--- invalid.
-local function run(memo)
-  local cause = memo.cause
-  if not cause then return keep(memo, memo.node.round, memo.fn()) end
-  return keep(memo, memo.node.round, guards.because(cause, memo.fn))
-end
-
--- Computes the memos at each STEP below `top`, the lowest first.  A node is
--- ready when that is done for all below the node; then a call of its memo nests
--- few calls.
-local function make_ready(top)
-  local list = nodes_below(top, is_empty)
-  for i = 1, #list do
-    local node = list[i]
-    local memo = node ~= top and node.height % STEP == 0 and is_empty(node) and
-      memo_of[node]
-    if memo then run(memo) end
-    node.ready = node.round
-  end
-end
-
 local function compute(memo)
   local node = memo.node
   if not is_valid(node.guard) then
-    local list = nodes_below(node, is_invalid)
-    for i = 1, #list do make_valid(list[i]) end
+    for _, its in ipairs(invalid_nodes(node)) do make_valid(its) end
   end
-  if node.height > STEP and node.ready ~= node.round then make_ready(node) end
-  return run(memo)
+  if not memo.cause then return keep(memo, node.round, memo.fn()) end
+  -- what it writes, it writes because of the write that made the guard invalid
+  local _ <close> = guards.because(memo.cause)
+  return keep(memo, node.round, memo.fn())
 end
 
 function Memo:__call(...)
@@ -227,8 +190,8 @@ local function memo(fn, ...)
     check.argument(can_be_watched(dependencies[i]), i + 1, "memo",
       "table or userdata with a metatable", dependencies[i])
   end
-  local node = { guard = guards.open(), watches = {}, below = {}, height = 0,
-    round = 0, ready = 0, pass = 0 }
+  local node = { guard = guards.open(), watches = {}, below = {}, round = 0,
+    pass = 0 }
   for _, dependency in ipairs(dependencies) do
     if metatable(dependency) == Memo then
       follow(node, dependency[Memo].node)

@@ -637,7 +637,7 @@ static inline uint32_t mwb_cause(lua_State *L, mwb_state *s) {
   return (cause != 0) ? cause : mw_cause_now(s->engine);
 }
 
-/* because(number, f, ...) -> results of f(...), whose writes have this cause */
+/* because(number) -> origin: writes until it is closed have this cause */
 int mwb_because(lua_State *L);
 
 /* }====================================================== */

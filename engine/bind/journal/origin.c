@@ -123,7 +123,8 @@ int mwb_because(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwb_coroutine *t = mwb_need_coroutine(L, s);
   mwb_push_origin(L, s, L);
-  return call_in(L, s, t, new_origin(L, s, (uint32_t)lua_tointeger(L, 1)));
+  begin_origin(L, s, t, new_origin(L, s, (uint32_t)lua_tointeger(L, 1)));
+  return 1;
 }
 
 static mwb_origin *check_origin(lua_State *L, const char *name) {
