@@ -657,7 +657,7 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     for value, expected in pairs {
       [5] = "5", [1.5] = "1.5", [true] = "true", [mw.null] = "null",
       short = '"short"', ['"\\'] = '"\\"\\\\"',
-      ["a\n\r\t\0"] = '"a\\n\\r\\t\\0"',
+      ["a\n\r\t\0"] = '"a\\n\\13\\9\\0"',
       [("x"):rep(100)] = '"' .. ("x"):rep(60) .. '..."',
       [("ü"):rep(100)] = '"' .. ("ü"):rep(30) .. '..."',
       ["x" .. ("ü"):rep(100)] = '"x' .. ("ü"):rep(29) .. '..."',
@@ -695,11 +695,11 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
       tostring(r:why(t, "x")))
     local named = mw.track(setmetatable({}, class "A\nB"))
     named.x = setmetatable({}, class "C\tD")
-    assert.matches("^x of A\\nB#%d+: nil %-> C\\tD#%d+$",
+    assert.matches("^x of A\\nB#%d+: nil %-> C\\9D#%d+$",
       tostring(r:why(named, "x")))
     mw.setmetatable(named, class "E\r")
     for e in r:entries(r:why(named, "x").seq + 1) do
-      assert.equal("class of E\\r#" .. mw.id(named) .. ": A\\nB -> E\\r",
+      assert.equal("class of E\\13#" .. mw.id(named) .. ": A\\nB -> E\\13",
         tostring(e))
     end
   end)

@@ -11,8 +11,7 @@ local core = require "moonwatch.core"
 local Seen, state_of, new = check.class "seen-set"
 
 local MAX = 4096
-local OBJECTS = { table = true, userdata = true, ["function"] = true,
-  thread = true }
+local is_object = core.private.is_object
 
 local function unlink(node)
   node.before.after, node.after.before = node.after, node.before
@@ -33,10 +32,7 @@ end
 -- Returns the table that knows the key, and the value under which the table
 -- knows the key.  A light userdata is a value, no object.
 local function place(self, key)
-  if not OBJECTS[type(key)] then return self.values, key end
-  local ok, id = pcall(core.id, key)
-  if ok then return self.objects, id end
-  if id == "not enough memory" then error(id, 0) end
+  if is_object(key) then return self.objects, core.id(key) end
   return self.values, key
 end
 

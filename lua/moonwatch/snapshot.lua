@@ -116,27 +116,21 @@ function snapshot.class_of(name)
   return class
 end
 
---- Returns a new object of the class of a name.
-function snapshot.make(name, is_userdata)
-  local ok, object = true, nil
-  if is_userdata and named.class(name) == nil then
-    ok, object = pcall(policy.new_userdata, name)
-  end
-  if ok and object == nil then
-    ok, object = pcall(policy.new_object, snapshot.class_of(name),
-      is_userdata)
-  end
-  if ok then return object end
-  if object == MEMORY then error(MEMORY, 0) end
-  refuse("class '%s' makes no object: %s", name, tostring(object))
+-- Returns the result of a rule or a class, which may raise.
+local function ask(what, f, ...)
+  local ok, result = pcall(f, ...)
+  if ok then return result end
+  if result == MEMORY then error(result, 0) end
+  refuse("%s: %s", what, tostring(result))
 end
 
--- A rule may raise for a state that it has not made.
-local function fill(userdata, its)
-  local ok, err = pcall(policy.states.restore, userdata, its)
-  if ok then return end
-  if err == MEMORY then error(err, 0) end
-  refuse("a userdata takes no such state: %s", tostring(err))
+--- Returns a new object of the class of a name.
+function snapshot.make(name, is_userdata)
+  local what = ("class '%s' makes no object"):format(name)
+  local object = is_userdata and named.class(name) == nil and
+    ask(what, policy.new_userdata, name) or nil
+  if object ~= nil then return object end
+  return ask(what, policy.new_object, snapshot.class_of(name), is_userdata)
 end
 
 -- }======================================================
@@ -238,7 +232,8 @@ local function add_states(writes, userdata, states, held, stays)
     local object = userdata[i]
     local wanted = states[object]
     if not stays[object] then
-      fill(object, wanted)
+      ask("a userdata takes no such state", policy.states.restore, object,
+        wanted)
     elseif shared[object] and not all_same or
       not shared[object] and not state.same(wanted, is[object], held) then
       writes[#writes + 1] =

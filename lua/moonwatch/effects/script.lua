@@ -20,15 +20,10 @@ local new_ways = require "moonwatch.effects.ways"
 local recorded = require "moonwatch.effects.recorded"
 
 local private = core.private
+local is_object = private.is_object
 
 local Script = {}
 Script.__index = Script
-
-local function is_object(value)
-  local kind = type(value)
-  return kind == "table" or kind == "function" or kind == "thread" or
-    kind == "userdata" and value ~= core.null
-end
 
 local function fail(message, ...) error { message = message:format(...) } end
 

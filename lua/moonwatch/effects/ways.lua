@@ -19,15 +19,10 @@ local path = require "moonwatch.path"
 
 local private = core.private
 local enters, parents = private.enters, private.parents
+local is_object = private.is_object
 
 local Ways = {}
 Ways.__index = Ways
-
-local function is_object(value)
-  local kind = type(value)
-  return kind == "table" or kind == "function" or kind == "thread" or
-    kind == "userdata" and value ~= core.null
-end
 
 -- {======================================================
 -- Keys in order

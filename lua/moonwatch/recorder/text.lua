@@ -7,6 +7,7 @@
 local core = require "moonwatch.core"
 local entry = require "moonwatch.recorder.entry"
 local label = require "moonwatch.trace.label"
+local literal = require "moonwatch.literal"
 local named = require "moonwatch.policy.named"
 local object_class = require "moonwatch.policy.object_class"
 
@@ -23,14 +24,9 @@ local function is_word(key)
     key:find "^[%a_][%w_]*$" ~= nil
 end
 
-local ESCAPES = {
-  ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"',
-  ["\\"] = "\\\\",
-}
-
-local function escape(c) return ESCAPES[c] or ("\\%d"):format(c:byte()) end
-
-local function one_line(s) return (s:gsub("%c", escape)) end
+local function one_line(s)
+  return (s:gsub("%c", function(c) return literal.of(c):sub(2, -2) end))
+end
 
 -- Cuts between two characters of UTF-8.
 local function cut(s)
@@ -42,8 +38,7 @@ local function cut(s)
 end
 
 local function quoted(s)
-  if #s > LONGEST then s = cut(s) end
-  return '"' .. s:gsub('[%c"\\]', escape) .. '"'
+  return literal.of(#s > LONGEST and cut(s) or s)
 end
 
 -- Returns what people call an object that is in no other object.
