@@ -195,13 +195,13 @@ local function check_list(list)
   end
 end
 
--- Returns the writes.
-local function read(root, text)
+-- Returns the writes; `make(name, is_userdata)` makes the objects of classes.
+local function read(root, text, make)
   if text:sub(1, 3) ~= HEAD:sub(1, 3) then fail "these are not effects" end
   if text:sub(1, 4) ~= HEAD then fail "the version is not known here" end
   local classes = {}
-  local list, userdata, _, _, _, _, marks = private.restore(text:sub(5),
-    snapshot.make, function(name)
+  local list, userdata, _, _, _, _, marks = private.restore(text:sub(5), make,
+    function(name)
       local class = snapshot.class_of(name)
       classes[class] = true
       return class
@@ -228,12 +228,23 @@ end
 
 -- }======================================================
 
+-- Objects of classes are made by the program's functions, so they are made when
+-- all has been found right; then all is done once more.
+local function read_twice(root, text)
+  local has_classes = false
+  local writes = read(root, text, function(name)
+    has_classes = snapshot.class_of(name) ~= nil
+    return {}
+  end)
+  return has_classes and read(root, text, snapshot.make) or writes
+end
+
 --- Performs effects that came as bytes.  Returns the root; or nil and a
 -- message, and nothing has changed.
 function bytes.patch_bytes(root, text)
   check.argument(type(root) == "table", 1, "patch_bytes", "table", root)
   check.argument(type(text) == "string", 2, "patch_bytes", "string", text)
-  local ok, writes = pcall(read, root, text)
+  local ok, writes = pcall(read_twice, root, text)
   if not ok then
     if type(writes) ~= "table" then error(writes, 0) end
     return nil, "bad effects: " .. writes[1]

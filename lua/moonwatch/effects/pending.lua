@@ -29,18 +29,21 @@ function pending.none()
   }
 end
 
---- Tracks an object, or with `env` the global of a name.
-function pending.track(self, object, env, name)
-  local item = {
-    object = object, nth = self.tracked + 1, env = env, name = name,
-  }
+local function add_item(self, item)
+  local env, name = item.env, item.name
   self.items[#self.items + 1] = item
-  self.of[object] = item
+  self.of[item.object] = item
   if env then
     self.globals[name] = self.globals[name] or {}
     self.globals[name][env] = item
   end
   self.tracked = item.nth
+end
+
+--- Tracks an object, or with `env` the global of a name.
+function pending.track(self, object, env, name)
+  add_item(self, { object = object, nth = self.tracked + 1, env = env,
+    name = name })
 end
 
 --- Returns the entry of a field, or nil.
@@ -94,8 +97,7 @@ function pending.add(self, later, without)
   for _, item in ipairs(later.items) do
     local object = item.object
     if not (self.of[object] or without and without[object]) then
-      self.tracked = item.nth - 1
-      pending.track(self, object, item.env, item.name)
+      add_item(self, item)
     end
   end
   self.tracked = later.tracked

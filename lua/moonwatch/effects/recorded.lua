@@ -221,7 +221,8 @@ end
 -- `level`.
 local function choose(self, by, on_conflict, list, level)
   local numbers, values = private.changed(self, state.same, by < 0)
-  local instead = (numbers or list) and {}
+  if not numbers and not list then return nil end
+  local instead = {}
   -- Asks about the entry number `i`; skips those of its object for which
   -- `is_its(name)`.
   local function aborts(i, actual, is_its)
