@@ -1059,6 +1059,36 @@ describe("a feed with a root", function()
       rollback()
     end)
 
+  it("walks only for tables that come or go while an open transaction has "
+    .. "put others in", function()
+      local root, name = { list = {} }, namer()
+      for i = 1, 20000 do root.list[i] = {} end
+      local feed <close> = feed_of(root)
+      name(root, "root")
+      local commit = holder("commit", function() root.its = { x = 1 } end)
+      name(root.its, "its")
+      local its = root.its
+      local function look()
+        root.n = (root.n or 0) + 1
+        collectgarbage "stop"
+        local before = collectgarbage "count"
+        local n = count(feed:changes())
+        local grown = collectgarbage "count" - before
+        collectgarbage "restart"
+        return n, grown < 50
+      end
+      for _ = 1, 3 do assert.same({ 1, true }, { look() }) end
+      its.y = 1 -- not delivered yet that the table is there
+      assert.same({ 1, true }, { look() })
+      root.list[1] = nil
+      assert.same({ 3, false }, { look() })
+      root.new = its
+      assert.equal(4, (look()))
+      commit()
+      assert.same({ "root.its:nil>its insert" }, list_of(feed:changes(), name))
+      for _ = 1, 2 do assert.same({ 1, true }, { look() }) end
+    end)
+
   it("knows a table that is put into a table that comes", function()
     local root = { state = { list = { { x = 1 } } } }
     local list = root.state.list
@@ -1332,6 +1362,23 @@ describe("a look of a feed below a root", function()
       for k in pairs(copy) do assert.is_not_nil(root[k]) end
       collectgarbage "restart"
     end
+  end)
+
+  it("tells of what the function has put in while the feed began", function()
+    local root, name, new = { list = {}, other = {} }, namer(), { x = 1 }
+    mw.track(root)
+    name(root, "root")
+    name(new, "new")
+    local unwritten = new
+    local feed <close> = mw.feed { root = root, descend = function()
+      local its = unwritten
+      unwritten = nil
+      if its then root.new = its end
+      return true
+    end }
+    assert.same({ "root.new:nil>new attach", "new.x:nil>1 insert" },
+      list_of(feed:changes(), name))
+    assert.equal(0, count(feed:changes()))
   end)
 
   it("may call a function that writes", function()

@@ -259,7 +259,6 @@ static int close_state(lua_State *L) {
   if (s->engine != NULL) {
     mwi_free(s->engine, s->trace->scratch, s->trace->size_scratch);
     mwb_close_transactions(s);
-    mwb_free_hearings(s);
   }
   if (!s->base->is_attached) mw_engine_close(s->engine);
   s->engine = NULL;

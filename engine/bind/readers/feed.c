@@ -14,17 +14,17 @@
 ** are the fields of the tables that came below the root by the item, and at the
 ** end what has left.
 **
-** A feed with a root knows, for each object, whether the program knows it: a
-** column over the slots, as of the last look.  The feed also has a reach in
-** tree.c, which logs what becomes a member and what ceases to be one.  That is
-** the graph of now, and the program is told of what is there as delivered; both
-** are the same while no open transaction has written a table.  So a look
-** compares the logged objects with the column; or else, and where entries or
-** the log were lost, all that is below the root as delivered.  What has come
-** or gone are the *news*, which last as long as the look.  The program is told
-** of the changes of what it knew and knows, of all fields of what it did not
-** know, and of what it knew that has gone.  A userdata is a value, and has no
-** news; of one that was seen below the root the feed knows which table held it.
+** A feed with a root knows which objects the program knows, as of the last
+** look: those with a tag of its clock.  The feed also has a reach in tree.c,
+** which logs what becomes a member and what ceases to be one.  That is the
+** graph of now, and the program is told of what is there as delivered; both are
+** the same while no open transaction has written a table.  So a look compares
+** the logged objects with the tags; or else, and where entries or the log were
+** lost, all that is below the root as delivered.  What has come or gone are the
+** *news*, which last as long as the look.  The program is told of the changes
+** of what it knew and knows, of all fields of what it did not know, and of what
+** it knew that has gone.  A userdata is a value, and has no news; of one that
+** was seen below the root the feed knows which table held it.
 **
 ** Invariant: what the program knows has a shadow, also after it has left, until
 ** the look that says so.  So no write to it is missed, and what was moved or
@@ -36,8 +36,8 @@
 ** A feed that begins at an earlier number has a predecessor: a feed of the same
 ** root and `descend` that was open all the time.  So what is below the root by
 ** fields that were not written since then is what the program knows.  If a
-** table among these has become intercepted later, which a column of numbers
-** says, nobody knows what it held, and there is no such feed.
+** table among these has become intercepted later, nobody knows what it held,
+** and there is no such feed: see `mwb_note_heard`.
 **
 ** A policy's functions are called, which may fail; so the reader goes on, and
 ** the news become what is known, when all else is done.
@@ -55,24 +55,20 @@
 
 struct mwb_feed {
   mwb_state *s;
-  mwb_feed *next;   /* of the open feeds with a root */
-  mw_reader id;     /* 0: closed */
-  mw_handle root;   /* MW_NONE: what is written anywhere */
-  mw_reach reach;   /* of the root; 0: none yet */
-  uint64_t since;   /* from this number on the root has had such a feed */
-  uint64_t lost;    /* of the reader, when `known` was made */
-  int filters;      /* are there entries that the program does not want? */
-  int busy;         /* is there a look under way? */
-  int ahead;        /* has the last look perhaps read what is told of later? */
-  int moved;        /* was the tree another than what was delivered? */
-  mwi_column known; /* a `standing` for each slot */
-  mwi_pool news;    /* of a look */
+  mwb_feed *next;  /* of the open feeds with a root */
+  mw_reader id;    /* 0: closed */
+  mw_handle root;  /* MW_NONE: what is written anywhere */
+  mw_reach reach;  /* of the root; 0: none yet */
+  uint64_t since;  /* from this number on the root has had such a feed */
+  uint64_t lost;   /* of the reader, when `known` was made */
+  int filters;     /* are there entries that the program does not want? */
+  int busy;        /* is there a look under way? */
+  int ahead;       /* has the last look perhaps read what is told of later? */
+  int moved;       /* was the tree another than what was delivered? */
+  mw_clock known;  /* tags what the program knows */
+  mwi_pool news;   /* of a look */
+  mwi_table table; /* object -> news */
 };
-
-typedef struct standing {
-  uint32_t known; /* 1 + the high half of the handle that the program knows */
-  uint32_t news;  /* of the slot's object, or of one that has died; or 0 */
-} standing;
 
 /* An object that is not below the root as it was at the last look. */
 typedef struct news {
@@ -141,57 +137,31 @@ typedef struct looking {
 } looking;
 
 /* {======================================================
-** What began to be intercepted late
+** What the program knows, and what is news
 ** ======================================================= */
 
-#define HEARD_PAGE (MWI_PAGE * sizeof(uint64_t))
-
-/* The time in the column is twice the number of the entry that includes the
+/* The time of the tag is twice the number of the entry that includes the
 ** object, the next one if a store is under way that is no rollback; or one more
-** than twice that of the last one, when something else does.  The time that a
-** dead object has left in the column is early enough for the next object in the
-** slot.  Without memory, all objects count as late. */
+** than twice that of the last one, when something else does.  Without memory,
+** all objects count as late. */
 void mwb_note_heard(mwb_state *s, mw_handle h) {
-  uint64_t *page,
+  uint64_t *now,
       last = 2 * mw_delivery_last(s->engine) + 1 + (s->watch->storing > 0);
   if (s->readers->feeds == NULL) return;
-  page = (uint64_t *)mwi_column_need(s->engine, &s->readers->heard, mw_slot(h),
-                                     HEARD_PAGE);
-  if (page == NULL)
+  now = &s->engine->clock.clocks[s->readers->heard].now;
+  if (last > *now) *now = last;
+  if (mw_clock_tag(s->engine, s->readers->heard, h) != MW_OK)
     s->readers->unheard = last;
-  else
-    page[mw_slot(h) % MWI_PAGE] = last;
 }
 
 /* May the object have been written unseen since a time? */
 static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
-  const uint64_t *page =
-      (uint64_t *)mwi_column_page(&s->readers->heard, mw_slot(h));
   return since < s->readers->unheard ||
-         (page != NULL && page[mw_slot(h) % MWI_PAGE] > since);
-}
-
-void mwb_free_hearings(mwb_state *s) {
-  mwi_column_drop(s->engine, &s->readers->heard, HEARD_PAGE);
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** What the program knows, and what is news
-** ======================================================= */
-
-#define KNOWN_PAGE (MWI_PAGE * sizeof(standing))
-
-/* Returns NULL where nothing was ever known. */
-static standing *standing_of(const mwb_feed *f, uint32_t slot) {
-  standing *page = (standing *)mwi_column_page(&f->known, slot);
-  return (page == NULL) ? NULL : &page[slot % MWI_PAGE];
+         mw_clock_generation(s->engine, s->readers->heard, h) > (int64_t)since;
 }
 
 static int knows(const mwb_feed *f, mw_handle h) {
-  const standing *its = standing_of(f, mw_slot(h));
-  return its != NULL && its->known == (uint32_t)(h >> 32) + 1;
+  return mw_clock_generation(f->s->engine, f->known, h) >= 0;
 }
 
 int mwb_is_known(const mwb_state *s, mw_handle h) {
@@ -204,67 +174,64 @@ int mwb_is_known(const mwb_state *s, mw_handle h) {
 
 /* The program knows the object no more. */
 static void forget(const mwb_feed *f, mw_handle h) {
-  standing_of(f, mw_slot(h))->known = 0;
+  mw_clock_untag(f->s->engine, f->known, h);
   mwi_tree_release(f->s->engine, h);
   f->s->pending = 1;
 }
 
-/* Returns the next known object after a slot, and sets that to the object's;
-** MW_NONE at the end. */
-static mw_handle next_known(const mwb_feed *f, uint32_t *slot) {
-  while (++*slot < f->known.n * MWI_PAGE) {
-    const standing *its = standing_of(f, *slot);
-    if (its != NULL && its->known != 0)
-      return (mw_handle)(its->known - 1) << 32 | *slot;
-  }
-  return MW_NONE;
-}
-
-static void forget_all(mwb_feed *f) {
+static void forget_all(const mwb_feed *f) {
+  mw_engine *e = f->s->engine;
+  mw_walk walk;
   mw_handle h;
-  uint32_t slot = 0;
-  while ((h = next_known(f, &slot)) != MW_NONE) forget(f, h);
-  mwi_column_drop(f->s->engine, &f->known, KNOWN_PAGE);
-  memset(&f->known, 0, sizeof(f->known));
+  mw_clock_since(e, f->known, 0, &walk);
+  while ((h = mw_clock_next(e, &walk)) != MW_NONE) forget(f, h);
+  mw_clock_reset(e, f->known);
 }
 
 static news *news_at(const mwb_feed *f, uint32_t i) {
   return (news *)mwi_pool_at(&f->news, i, sizeof(news));
 }
 
-/* Returns the news of an object, or NULL. */
-static news *find_news(const mwb_feed *f, mw_handle h) {
-  const standing *its = standing_of(f, mw_slot(h));
-  news *found;
-  if (its == NULL || its->news == 0) return NULL;
-  found = news_at(f, its->news);
-  return (found->obj == h) ? found : NULL;
+static uint32_t hash_object(mw_handle h) {
+  return mwi_pair_hash((uint32_t)(h >> 32), mw_slot(h));
 }
 
-/* The same; makes them if there are none. */
+/* Returns the news of an object, or NULL. */
+static news *find_news(const mwb_feed *f, mw_handle h) {
+  mwi_search at;
+  uint32_t i = mwi_table_first(&f->table, hash_object(h), &at);
+  while (i != 0 && news_at(f, i)->obj != h) i = mwi_table_next(&f->table, &at);
+  return (i == 0) ? NULL : news_at(f, i);
+}
+
+/* The same; makes them if there are none, and room for what becomes known. */
 static news *need_news(const looking *w, mw_handle h) {
   mwb_feed *f = w->f;
+  mw_engine *e = w->s->engine;
   news *its = find_news(f, h);
   uint32_t i;
   if (its != NULL) return its;
-  if (mwi_column_need(w->s->engine, &f->known, mw_slot(h), KNOWN_PAGE) ==
-          NULL ||
-      (i = mwi_pool_take(w->s->engine, &f->news, sizeof(news))) == 0)
+  if (mwi_column_need(e, &e->clock.clocks[f->known].tags, mw_slot(h),
+                      sizeof(mwi_clock_page)) == NULL ||
+      !mwi_table_reserve(e, &f->table, 1) ||
+      (i = mwi_pool_take(e, &f->news, sizeof(news))) == 0)
     mwb_check(w->L, MW_NOMEM);
-  standing_of(f, mw_slot(h))->news = i;
+  mwi_table_put(e, &f->table, hash_object(h), i);
   its = news_at(f, i);
   memset(its, 0, sizeof(*its));
   its->obj = h;
   return its;
 }
 
-static void drop_news(mwb_feed *f) {
-  for (; f->news.n > 0; f->news.n--) {
-    standing *its = standing_of(f, mw_slot(news_at(f, f->news.n)->obj));
-    if (its != NULL) its->news = 0;
+/* Ends the news; may keep memory for a few. */
+static void drop_news(mwb_feed *f, int keeps) {
+  if (!keeps || f->news.n > MWI_PAGE) {
+    mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
+    memset(&f->news, 0, sizeof(f->news));
+    mwi_table_drop(f->s->engine, &f->table);
   }
-  mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
-  memset(&f->news, 0, sizeof(f->news));
+  f->news.n = f->news.free = 0;
+  mwi_table_empty(&f->table);
 }
 
 /* }====================================================== */
@@ -410,13 +377,13 @@ static int is_apart(const mwb_state *s, const mwb_feed *f) {
 static void compare_all(looking *w, int before) {
   lua_State *L = w->L;
   int top = lua_gettop(L);
-  uint32_t slot = 0;
+  mw_walk known;
   mw_handle h;
   walk_below(w, before);
-  for (; (h = next_known(w->f, &slot)) != MW_NONE; lua_settop(L, top + 1))
-    if (!mwb_alive(L, w->s, h))
-      forget(w->f, h);
-    else if (lua_rawget(L, top + 1) == LUA_TNIL)
+  mw_clock_since(w->s->engine, w->f->known, 0, &known);
+  for (; (h = mw_clock_next(w->s->engine, &known)) != MW_NONE;
+       lua_settop(L, top + 1))
+    if (!mwb_alive(L, w->s, h) || lua_rawget(L, top + 1) == LUA_TNIL)
       need_news(w, h)->goes = 1;
   lua_settop(L, top);
 }
@@ -427,11 +394,10 @@ static void know(const looking *w) {
   uint32_t i;
   for (i = 1; i <= f->news.n; i++) {
     const news *its = news_at(f, i);
-    if (its->comes)
-      standing_of(f, mw_slot(its->obj))->known = (uint32_t)(its->obj >> 32) + 1;
+    if (its->comes) mw_clock_tag(f->s->engine, f->known, its->obj);
     if (its->goes) forget(f, its->obj);
   }
-  drop_news(f);
+  drop_news(f, 1);
 }
 
 /* The program knows what is below the root by fields that no entry has written,
@@ -443,7 +409,22 @@ static void learn(looking *w) {
   w->f->lost = mw_reader_lost(w->s->engine, w->f->id);
 }
 
-/* Finds what has come and gone. */
+/* Has an entry taken out a table, or put one in? */
+static int has_tables(const looking *w) {
+  uint32_t i, part;
+  int has = 0;
+  for (i = 0; i < w->look->n && !has; i++)
+    for (part = MW_OLD; part <= MW_NOW; part++) {
+      if (w->look->entries[i].type[part] != MW_TOTHER) continue;
+      mwb_unpack_in(w->L, &w->place, &w->look->entries[i], (int)part);
+      has |= lua_istable(w->L, -1);
+      lua_pop(w->L, 1);
+    }
+  return has;
+}
+
+/* Finds what has come and gone.  As delivered, nothing has but by entries with
+** tables. */
 static void gather_news(looking *w) {
   mw_engine *e = w->s->engine;
   mwb_feed *f = w->f;
@@ -453,16 +434,16 @@ static void gather_news(looking *w) {
   mw_tree_resolve(e);
   w->moved = is_apart(w->s, f);
   w->logged = mwi_reach_news(e, f->reach, &list);
+  if (!lost && (f->moved || w->moved) && !has_tables(w)) {
+    w->moved = 1;
+    return;
+  }
   if (lost) learn(w);
   lost |= f->moved || w->moved || w->logged == MWI_MISSED;
   if (lost) compare_all(w, 0);
   for (i = 0; w->logged != MWI_MISSED && i < w->logged; i++) {
     news *its;
     mwi_reach_news(e, f->reach, &list); /* a function has perhaps written */
-    if (!mwi_identity_is_valid(&e->identity, list[i])) {
-      if (knows(f, list[i])) forget(f, list[i]);
-      continue;
-    }
     its = need_news(w, list[i]);
     if (lost) continue;
     its->comes = mwi_reach_has(e, f->reach, its->obj);
@@ -547,7 +528,7 @@ static void fold_all(looking *w) {
   }
 }
 
-/* Is the table on the top news that entry `put` has put in, or what holds it? */
+/* Is the table on the top news that entry `put` has put in, or below such? */
 static int is_put(looking *w, uint32_t put) {
   mw_handle h = mwb_handle_of(w->L, w->s, -1);
   news *its = (h == MW_NONE) ? NULL : find_news(w->f, h);
@@ -835,7 +816,7 @@ static void begin_look(looking *w, lua_State *L, int folds) {
   w->marks = NULL;
   lua_settop(L, FEED);
   luaL_checkstack(L, 3 * LUA_MINSTACK, "look");
-  drop_news(w->f);
+  drop_news(w->f, 1);
   w->look = mwb_push_look(L, w->s, mw_reader_next(e, w->f->id),
                           mw_delivery_last(e) + 1);
   n = folds ? w->look->n : 0;
@@ -986,7 +967,7 @@ static int close_feed(lua_State *L) {
   if (f->root == MW_NONE) return 0;
   while (*at != f) at = &(*at)->next;
   *at = f->next;
-  drop_news(f);
+  drop_news(f, 0);
   forget_all(f);
   if (f->reach != 0 && mwi_identity_is_valid(&s->engine->identity, f->root))
     mwb_end_reach(L, s, f->root, f->reach);
@@ -1006,10 +987,15 @@ static int open_root(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, 2);
   const mwb_feed *other;
   uint64_t first = mw_reader_next(s->engine, f->id);
-  uint32_t slot = 0;
+  char name[] = "moonwatch.feed....";
   int late = !lua_isnil(L, 3), ok = 1;
+  mw_walk known;
   mw_handle h;
   looking w;
+  memcpy(name + sizeof(name) - 5, &f->id, sizeof(f->id));
+  mwb_check(L, mw_clock_open(s->engine, name, sizeof(name), &f->known));
+  if (s->readers->heard == 0)
+    mwb_check(L, mw_clock_open(s->engine, NULL, 0, &s->readers->heard));
   f->root = mwb_identify(L, s, "feed", 1, 1);
   f->next = s->readers->feeds;
   s->readers->feeds = f;
@@ -1023,8 +1009,9 @@ static int open_root(lua_State *L) {
   begin_look(&w, L, 1);
   learn(&w);
   mwi_reach_read(s->engine, f->reach, MWI_MISSED);
-  f->moved = late || is_apart(s, f);
-  while (late && ok && (h = next_known(f, &slot)) != MW_NONE)
+  f->moved = w.look->n > 0 || is_apart(s, f);
+  mw_clock_since(s->engine, f->known, 0, &known);
+  while (late && ok && (h = mw_clock_next(s->engine, &known)) != MW_NONE)
     ok = !is_late(s, h, 2 * first - 1);
   lua_pushboolean(L, ok);
   return 1;

@@ -104,19 +104,18 @@ typedef mwb_look look;
 
 mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
                         uint64_t end) {
-  size_t n = (size_t)(end - first);
-  uint64_t page = first / MWI_READER_PAGE, pages;
+  uint64_t page = first / MWI_READER_PAGE;
+  lua_Integer n = 0;
   look *its = (look *)lua_newuserdatauv(
-      L, offsetof(look, entries) + n * sizeof(mw_entry), 1);
+      L, offsetof(look, entries) + (size_t)(end - first) * sizeof(mw_entry), 1);
   its->n = 0;
   its->first_page = page;
   mwb_push(L, s, MWB_LOOK);
   lua_setmetatable(L, -2);
-  pages = (n == 0) ? page : (end - 1) / MWI_READER_PAGE + 1;
-  lua_createtable(L, (int)(pages - page), 0);
-  for (; page < pages; page++) {
+  lua_createtable(L, 1, 0);
+  for (; first < end && page * MWI_READER_PAGE < end; page++) {
     mwb_push_page(L, s, page * MWI_READER_PAGE);
-    lua_rawseti(L, -2, (lua_Integer)(page - its->first_page + 1));
+    lua_rawseti(L, -2, ++n);
   }
   lua_setiuservalue(L, -2, 1);
   for (; first < end; first++) {
@@ -271,8 +270,7 @@ static int find_entry(lua_State *L) {
   lua_settop(L, 2);
   if (h == MW_NONE || lua_isnil(L, 2)) return 0;
   key = mwb_key(L, s, 2);
-  if (key.type != MW_TBOOLEAN && key.type != MW_TINTEGER &&
-      key.type != MW_TFLOAT) { /* does the page hold such keys? */
+  if (key.type > MW_TFLOAT) { /* does the page hold such keys? */
     key.type = MW_TOTHER;
     key.u.i = (int64_t)((uint64_t)mwb_hash_key(L, s, 2) << 32);
   }

@@ -25,8 +25,8 @@ typedef struct mwb_feed mwb_feed;       /* see feed.c */
 
 struct mwb_readers_state {
   mwb_feed *feeds;    /* the open feeds with a root */
-  mwi_column heard;   /* by slot: since which entry a table is intercepted; */
-  uint64_t unheard;   /* since which any may be: see feed.c */
+  mw_clock heard;     /* tags a table when it becomes intercepted; */
+  uint64_t unheard;   /* since when any may be: see feed.c */
   uint32_t keepers;   /* the number of readers that ask for last writers, */
   uint64_t kept_from; /* from this entry on */
   mwb_writers *writers;
@@ -90,9 +90,6 @@ void mwb_note_heard(mwb_state *s, mw_handle h);
 
 /* Does the program know the object by a feed, so that it keeps its shadow? */
 int mwb_is_known(const mwb_state *s, mw_handle h);
-
-/* Frees what the state has. */
-void mwb_free_hearings(mwb_state *s);
 
 /* }====================================================== */
 
