@@ -132,28 +132,19 @@ static void verify_identity(checker *c) {
   holds(n_free == 0);
 }
 
-static void verify_clock(checker *c, const mwi_clock *clock) {
-  uint32_t slot;
-  for (slot = 0; slot < clock->tags.n * MWI_PAGE; slot++) {
-    const mwi_clock_page *page = mwi_clock_page_of(clock, slot);
-    uint64_t tag = (page == NULL) ? 0 : page->tag[slot % MWI_PAGE];
-    holds(tag == 0 || (tag <= page->newest && is_object(c, slot)));
-    holds(page == NULL || page->newest <= clock->now + 1);
-  }
-}
-
 static void verify_clocks(checker *c) {
   const mwi_clocks *part = &c->e->clock;
-  uint32_t i;
+  uint32_t i, slot;
   holds(part->n > 0 && part->n <= part->size);
   holds(c->e->identity.given < part->n);
   for (i = 0; i < part->n; i++) {
-    mw_clock same = i;
     const mwi_clock *clock = &part->clocks[i];
-    if (clock->name != NULL) /* the name finds the clock */
-      holds(mw_clock_open(c->e, clock->name, clock->len, &same) == MW_OK);
-    holds(same == i);
-    verify_clock(c, clock);
+    for (slot = 0; slot < clock->tags.n * MWI_PAGE; slot++) {
+      const mwi_clock_page *page = mwi_clock_page_of(clock, slot);
+      uint64_t tag = (page == NULL) ? 0 : page->tag[slot % MWI_PAGE];
+      holds(tag == 0 || (tag <= page->newest && is_object(c, slot)));
+      holds(page == NULL || page->newest <= clock->now + 1);
+    }
   }
 }
 

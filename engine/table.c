@@ -2,42 +2,20 @@
 ** table.c - the hash table of the project: from a hash to numbers of records.
 ** SPDX-License-Identifier: MIT
 **
-** klib allocates through four macros, which have no argument for the owner of
-** the memory; but all klib functions call their table `h`, and ours knows its
-** engine.  kh_init and kh_destroy are not used: tables are parts of other
-** structs.
+** klib's functions search, put and take out; it resizes nothing, for it frees
+** without a size.  A table that is full, or full of buckets that were taken
+** out, is made anew in another block.
+**
+**     block: | keys[n_buckets] | flags, two bits a bucket |
 */
 #include "engine.h"
 
 #include <string.h>
 
-/* Stands before each block, for klib does not tell the sizes when it frees.
-** Asks for no more alignment than any allocator gives. */
-typedef struct header {
-  uint64_t size;
-} header;
-
-static void *resize(mw_engine *e, void *p, size_t nsize) {
-  header *old = (p == NULL) ? NULL : (header *)p - 1;
-  size_t osize = (p == NULL) ? 0 : (size_t)old->size;
-  mwi_assert(p == NULL || osize > sizeof(header));
-  header *fresh = (header *)mwi_resize(e, old, osize, nsize + sizeof(header));
-  if (fresh == NULL) return NULL;
-  fresh->size = nsize + sizeof(header);
-  return fresh + 1;
-}
-
-static void visit(mw_engine *e, void *p, mwi_visit f) {
-  header *block;
-  if (p == NULL) return;
-  block = (header *)p - 1;
-  f(e, block, (size_t)block->size);
-}
-
 #define kcalloc(N, Z) NULL
-#define kmalloc(Z) resize(h->e, NULL, Z)
-#define krealloc(P, Z) resize(h->e, P, Z)
-#define kfree(P) visit(h->e, P, mwi_free)
+#define kmalloc(Z) NULL
+#define krealloc(P, Z) NULL
+#define kfree(P) ((void)(P))
 
 #if !defined(__has_include)
 #include <khash.h>
@@ -67,12 +45,45 @@ __KHASH_IMPL(numbers, static inline klib_unused, uint64_t, char, 0, entry_hash,
 #pragma GCC diagnostic pop
 #endif
 
+static uint32_t upper_bound(uint32_t n_buckets) {
+  return (uint32_t)(n_buckets * __ac_HASH_UPPER + 0.5);
+}
+
+static uint32_t buckets_for(uint32_t n) {
+  uint32_t size = 16; /* a word of flags */
+  while (upper_bound(size) < n) size *= 2;
+  return size;
+}
+
+static size_t bytes_of(size_t n_buckets) {
+  return n_buckets * sizeof(uint64_t) + (n_buckets / 4 + 7) / 8 * 8;
+}
+
+size_t mwi_table_room(uint32_t n) { return bytes_of(buckets_for(n)); }
+
+void mwi_table_lend(mwi_table *t, void *room, uint32_t n) {
+  memset(t, 0, sizeof(*t));
+  t->n_buckets = buckets_for(n);
+  t->upper_bound = upper_bound(t->n_buckets);
+  t->keys = (uint64_t *)room;
+  t->flags = (uint32_t *)(void *)(t->keys + t->n_buckets);
+  kh_clear_numbers(t);
+}
+
 int mwi_table_reserve(mw_engine *e, mwi_table *t, uint32_t n) {
-  t->e = e;
-  while (t->n_occupied + n > t->upper_bound) {
-    int is_full = t->n_buckets <= 2 * (t->size + n); /* or else swept */
-    if (kh_resize_numbers(t, t->n_buckets + (khint_t)is_full) < 0) return 0;
-  }
+  int is_full = t->n_buckets <= 2 * (t->size + n), is_new; /* else swept */
+  uint32_t most = t->upper_bound + (uint32_t)is_full, i;
+  mwi_table fresh;
+  void *room;
+  if (t->n_occupied + n <= t->upper_bound) return 1;
+  if (most < t->size + n) most = t->size + n;
+  room = mwi_resize(e, NULL, 0, mwi_table_room(most));
+  if (room == NULL) return 0;
+  mwi_table_lend(&fresh, room, most);
+  for (i = 0; i < t->n_buckets; i++)
+    if (mwi_table_at(t, i) != 0) kh_put_numbers(&fresh, t->keys[i], &is_new);
+  mwi_table_drop(e, t);
+  *t = fresh;
   return 1;
 }
 
@@ -104,32 +115,10 @@ void mwi_table_replace(mwi_table *t, uint32_t hash, uint32_t number,
 void mwi_table_empty(mwi_table *t) { kh_clear_numbers(t); }
 
 void mwi_table_blocks(mw_engine *e, const mwi_table *t, mwi_visit f) {
-  visit(e, t->flags, f);
-  visit(e, t->keys, f);
+  f(e, t->keys, bytes_of(t->n_buckets));
 }
 
 void mwi_table_drop(mw_engine *e, mwi_table *t) {
   mwi_table_blocks(e, t, mwi_free);
   memset(t, 0, sizeof(*t));
-}
-
-/* Returns how many buckets keep a third of themselves empty. */
-static uint32_t buckets_for(uint32_t n) {
-  uint32_t size = 16; /* a word of flags */
-  while (size / 3 * 2 < n) size *= 2;
-  return size;
-}
-
-size_t mwi_table_room(uint32_t n) {
-  size_t size = buckets_for(n);
-  return size * sizeof(uint64_t) + (size / 4 + 7) / 8 * 8;
-}
-
-void mwi_table_lend(mwi_table *t, void *room, uint32_t n) {
-  memset(t, 0, sizeof(*t));
-  t->n_buckets = buckets_for(n);
-  t->upper_bound = t->n_buckets / 3 * 2;
-  t->keys = (uint64_t *)room;
-  t->flags = (uint32_t *)(void *)(t->keys + t->n_buckets);
-  kh_clear_numbers(t);
 }

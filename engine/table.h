@@ -25,7 +25,7 @@
 
 #include "check.h"
 
-/* The fields have klib's names, but the last one. */
+/* The fields have klib's names. */
 typedef struct mwi_table {
   uint32_t n_buckets;   /* 0, or a power of 2 */
   uint32_t size;        /* entries */
@@ -34,7 +34,6 @@ typedef struct mwi_table {
   uint32_t *flags;      /* two bits a bucket: is it empty, was it taken out? */
   uint64_t *keys;
   char *vals; /* NULL */
-  mw_engine *e;
 } mwi_table;
 
 /* Where a search is. */

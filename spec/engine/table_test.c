@@ -38,7 +38,7 @@ static uint32_t next_random(uint32_t *seed) {
 }
 
 static void holds_what_was_put(mw_engine *e, heap *h) {
-  mwi_table t = {0, 0, 0, 0, NULL, NULL, NULL, NULL};
+  mwi_table t = {0, 0, 0, 0, NULL, NULL, NULL};
   char is_in[NUMBERS + 1] = {0};
   uint32_t seed = 42, i;
   (void)h;
@@ -60,7 +60,7 @@ static void holds_what_was_put(mw_engine *e, heap *h) {
 }
 
 static void replaces_without_memory(mw_engine *e, heap *h) {
-  mwi_table t = {0, 0, 0, 0, NULL, NULL, NULL, NULL};
+  mwi_table t = {0, 0, 0, 0, NULL, NULL, NULL};
   uint32_t i;
   check(mwi_table_put(e, &t, 5, 1) && mwi_table_put(e, &t, 5, 2));
   heap_set(h, HEAP_FAIL_EVER, 1);
@@ -71,7 +71,7 @@ static void replaces_without_memory(mw_engine *e, heap *h) {
 }
 
 static void needs_no_memory_for_what_is_reserved(mw_engine *e, heap *h) {
-  mwi_table t = {0, 0, 0, 0, NULL, NULL, NULL, NULL};
+  mwi_table t = {0, 0, 0, 0, NULL, NULL, NULL};
   uint32_t i, round;
   for (round = 0; round < 20; round++) { /* what was taken out is in the way */
     check(mwi_table_reserve(e, &t, 50));
