@@ -465,10 +465,6 @@ MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
                          mw_watch_options *options, mw_handle *obj);
 
-/* Returns how many watches of `obj` itself wait for a write: those of several
-** keys count once for each, and those of dead guards may count. */
-MW_API uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj);
-
 /* Returns the number of writes to `obj` since the first watch, at most
 ** UINT32_MAX; 0 if `obj` was never watched. */
 MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);

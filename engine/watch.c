@@ -597,11 +597,6 @@ int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
   return MW_OK;
 }
 
-uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
-  const mwi_object *r = record_of(e, obj);
-  return (r == NULL) ? 0 : r->waiting;
-}
-
 /* Writes to an object that is only tracked do not count. */
 uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);

@@ -28,6 +28,9 @@ typedef struct test {
 /* Has the watch not ended? */
 int is_alive(const mw_engine *e, mw_watch_id id);
 
+/* Returns how many watches of the object wait. */
+uint32_t n_waiting(const mw_engine *e, mw_handle obj);
+
 /* Reports a write in a batch; returns the `seq` of the batch's row. */
 uint64_t note_write(mw_engine *e, mw_handle obj, mw_change *change);
 

@@ -26,6 +26,11 @@ int is_alive(const mw_engine *e, mw_watch_id id) {
   return mw_watch_info(e, id, &options, &obj) == MW_OK;
 }
 
+uint32_t n_waiting(const mw_engine *e, mw_handle obj) {
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  return (r == NULL) ? 0 : r->waiting;
+}
+
 uint64_t note_write(mw_engine *e, mw_handle obj, mw_change *change) {
   mwi_object *r = mwi_object_find(&e->watch, obj);
   uint64_t seq = e->watch.seq;

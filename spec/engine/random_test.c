@@ -833,7 +833,7 @@ static void compare(void) {
         expect(mw_tree_path(world.e, other->h, o->h, NULL, 0) == 0);
     }
     expect(mw_tree_has(world.e, o->h) == has);
-    expect(mw_object_waiting(world.e, o->h) == waiting[i]);
+    expect(n_waiting(world.e, o->h) == waiting[i]);
     expect(!o->known || mw_object_mutations(world.e, o->h) == o->count);
   }
   for (i = 0; i < GUARDS; i++)

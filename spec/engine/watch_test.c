@@ -167,10 +167,10 @@ static void in_order(mw_engine *e, heap *h) {
   watch('a', MW_ONCE);
   watch('b', MW_ONCE);
   watch('a', MW_ONCE);
-  check(mw_object_waiting(e, obj) == 3);
+  check(n_waiting(e, obj) == 3);
   write();
   check(logged("aba="));
-  check(mw_object_waiting(e, obj) == 0);
+  check(n_waiting(e, obj) == 0);
   write();
   check(logged("="));
   check(mw_object_mutations(e, obj) == 2);
@@ -281,7 +281,7 @@ static void cancel_self(mw_engine *e, heap *h) {
   write();
   write();
   check(logged("ab=="));
-  check(mw_object_waiting(e, obj) == 0);
+  check(n_waiting(e, obj) == 0);
 }
 
 static void forget_object(void) { mw_object_forget(host.e, host.obj); }
@@ -298,7 +298,7 @@ static void object_ends(mw_engine *e, heap *h) {
   check(mw_object_mutations(e, obj) == 0);
   check(mw_object_identify(e, &places[0], &host.obj) == MW_OK);
   check(mw_object_mutations(e, host.obj) == 0 &&
-        mw_object_waiting(e, host.obj) == 0);
+        n_waiting(e, host.obj) == 0);
 }
 
 static void weak_guards(mw_engine *e, heap *h) {
@@ -313,9 +313,9 @@ static void weak_guards(mw_engine *e, heap *h) {
   host.dead = guard;
   write();
   check(logged("b="));
-  check(mw_object_waiting(e, obj) == 1);
+  check(n_waiting(e, obj) == 1);
   for (i = 0; i < 10000; i++) watch_as('a', MW_WEAK, 0, guard);
-  check(mw_object_waiting(e, obj) < 40);
+  check(n_waiting(e, obj) < 40);
 }
 
 static void *forgotten;
@@ -357,7 +357,7 @@ static void forgotten_guards(mw_engine *e, heap *h) {
     write();
     check(logged((i == 0) ? "b=" : "bfb="));
     for (id = 0; id < 4; id++) check(!is_alive(e, host.ids[id]));
-    check(is_alive(e, kept) && mw_object_waiting(e, more) == 0);
+    check(is_alive(e, kept) && n_waiting(e, more) == 0);
     check(mw_verify(e) == MW_OK);
   }
 }
@@ -525,7 +525,7 @@ static void stale_guards(mw_engine *e, heap *h) {
   check(watch_as('a', MW_FLAG, 0, guard) == 0);
   check(watch_as('a', MW_FLAG | MW_WEAK, 0, guard) == 0);
   check(watch_as('a', MW_WEAK, 0, MW_NONE) == 0);
-  check(mw_object_waiting(e, host.obj) == 0);
+  check(n_waiting(e, host.obj) == 0);
   check(!mw_guard_is_valid(e, other));
 }
 
@@ -670,7 +670,7 @@ static void no_memory(mw_engine *e, heap *h) {
     host.ids[0] = watch_as('a', MW_ONCE, 1, MW_NONE);
     refusals = h->refusals;
     check((host.ids[0] == 0) == (refusals > 0));
-    check((mw_object_waiting(e, obj) > 0) == (refusals == 0));
+    check((n_waiting(e, obj) > 0) == (refusals == 0));
   }
   heap_set(h, HEAP_FAIL_EVER, 1);
   write();
@@ -731,7 +731,7 @@ static void checks_first(mw_engine *e, heap *h) {
   check(logged("cdb=a"));
   try_write(obj, 1, 0);
   check(logged("cb=a"));
-  check(mw_object_mutations(e, obj) == 2 && mw_object_waiting(e, obj) == 3);
+  check(mw_object_mutations(e, obj) == 2 && n_waiting(e, obj) == 3);
 }
 
 static void refusals(mw_engine *e, heap *h) {
@@ -761,9 +761,9 @@ static void refusals_use_up_one(mw_engine *e, heap *h) {
   watch_as('d', MW_CHECK | MW_ONCE, 1, MW_NONE);
   host.refuses = 'b';
   try_write(obj, 1, 0);
-  check(logged("ab!") && mw_object_waiting(e, obj) == 3);
+  check(logged("ab!") && n_waiting(e, obj) == 3);
   try_write(obj, 1, 0);
-  check(logged("cd=") && mw_object_waiting(e, obj) == 0);
+  check(logged("cd=") && n_waiting(e, obj) == 0);
 }
 
 static void checks_of_keys(mw_engine *e, heap *h) {
@@ -868,7 +868,7 @@ static void checks_that_end(mw_engine *e, heap *h) {
   host.refuses = 'a';
   try_write(host.obj, 1, 0);
   try_write(host.obj, 1, 0);
-  check(logged("a!=") && mw_object_waiting(e, host.obj) == 0);
+  check(logged("a!=") && n_waiting(e, host.obj) == 0);
   host.refuses = 0;
   watch('a', MW_CHECK);
   watch('b', MW_CHECK);
@@ -912,7 +912,7 @@ static void questions(mw_engine *e, heap *h) {
   host.answers['b'] = -1;
   try_write(obj, 1, 0);
   try_write(obj, 1, 0);
-  check(logged("?c=??c=") && mw_object_waiting(e, obj) == 1);
+  check(logged("?c=??c=") && n_waiting(e, obj) == 1);
 }
 
 static void questions_in_batches(mw_engine *e, heap *h) {
@@ -950,7 +950,7 @@ static void questions_that_end(mw_engine *e, heap *h) {
   host.act['?'] = cancel_all;
   host.answers['a'] = 0;
   write();
-  check(logged("?=") && mw_object_waiting(e, host.obj) == 0);
+  check(logged("?=") && n_waiting(e, host.obj) == 0);
   watch('a', MW_ASK);
   watch('b', MW_ASK);
   host.act['?'] = forget_in_question;
@@ -965,10 +965,10 @@ static void watches_live_on_if_asked(mw_engine *e, heap *h) {
   for (i = 0; i < 1000; i++) {
     watch_as('a', MW_ASK, i % 7 + 1, MW_NONE);
     watch('b', MW_ASK);
-    if (i == 500) check(mw_object_waiting(e, obj) == 3 * 501);
+    if (i == 500) check(n_waiting(e, obj) == 3 * 501);
     host.is_over = i > 500;
   }
-  check(mw_object_waiting(e, obj) < 1500);
+  check(n_waiting(e, obj) < 1500);
   host.is_over = 0;
   check(logged(""));
 }

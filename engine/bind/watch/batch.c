@@ -55,11 +55,6 @@ static mwb_batch *owner_of(lua_State *L, mwb_state *s) {
   return (t == NULL) ? NULL : t->batch;
 }
 
-static mwb_batch *outermost(mwb_batch *b) {
-  while (b != NULL && b->outer != NULL) b = b->outer;
-  return b;
-}
-
 int mwb_in_batch(lua_State *L, mwb_state *s) { return owner_of(L, s) != NULL; }
 
 /* }====================================================== */
@@ -169,12 +164,13 @@ static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
 ** batches, and write.  Then all is looked up again. */
 int mwb_note_write(mwb_write *w) {
   mwb_state *s = w->s;
-  mwb_batch *b = outermost(owner_of(w->L, s));
+  mwb_batch *b = owner_of(w->L, s);
   uint64_t turn = s->watch->batch_turns;
   uint32_t n;
   mw_value key;
   mwi_batch_row *row;
   if (b == NULL) return 0;
+  while (b->outer != NULL) b = b->outer;
   key = key_of(w);
   n = find_row(w, b, &key);
   if (n == 0 && !w->has_old) {
@@ -224,20 +220,15 @@ static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
   mwb_set_kind_of(w);
 }
 
-/* Does a watch that may hear of the object compare values? */
-static int is_compared(const mwb_state *s, const mwi_object *r) {
-  if (r == NULL) return 0;
-  return (r->needs & MWI_SKIPS) ||
-         (s->engine->watch.deep_skips > 0 && r->nodes != 0);
-}
-
 /* Sets what the search for watches reads: whether values are the same, and the
 ** keys as the engine knows them now. */
 static void prepare_rows(mwb_write *w, const mwb_batch *b) {
   uint32_t n;
   for (n = 0; n < b->n; n++) {
     mwi_batch_row *row = &b->rows[n];
-    if (is_compared(w->s, mwb_object_of(w->s, row->obj))) {
+    const mwi_object *r = mwb_object_of(w->s, row->obj);
+    if (r != NULL && ((r->needs & MWI_SKIPS) || /* are values compared? */
+                      (w->s->engine->watch.deep_skips > 0 && r->nodes != 0))) {
       load_row(w, b, n);
       row->same = w->change.same;
     } else {
@@ -250,36 +241,22 @@ static void prepare_rows(mwb_write *w, const mwb_batch *b) {
   }
 }
 
-/* Returns the calls, and their number in `*n`; `few` has room for FEW. */
+/* Finds the calls, which are in `few` if there are no more than FEW. */
 #define FEW 16
 
-static const mwi_batch_call *find_calls(lua_State *L, mwb_state *s,
-                                        const mwb_batch *b, mwi_batch_call *few,
-                                        uint32_t *n) {
+static const mwi_batch_call *find_calls(lua_State *L, const mwb_batch *b,
+                                        mwi_batch_call *few, uint32_t *n) {
+  mw_engine *e = b->state->engine;
   mwi_batch_call *calls = few;
-  uint32_t size = FEW;
-  for (;;) {
-    *n = mwi_batch_calls(s->engine, b->rows, b->n, calls, size);
-    if (*n <= size) return calls;
-    size = *n;
+  *n = mwi_batch_calls(e, b->rows, b->n, few, FEW);
+  if (*n > FEW) {
     push_values(L, b);
-    calls = (mwi_batch_call *)lua_newuserdatauv(L, size * sizeof(*calls), 0);
+    calls = (mwi_batch_call *)lua_newuserdatauv(L, *n * sizeof(*calls), 0);
     lua_rawseti(L, -2, -1);
     lua_pop(L, 1);
+    *n = mwi_batch_calls(e, b->rows, b->n, calls, *n);
   }
-}
-
-static void tell(mwb_write *w, const mwb_batch *b, const mwi_batch_call *call) {
-  mw_engine *e = w->s->engine;
-  mw_watch_options its;
-  mw_handle obj;
-  int alive;
-  if (mw_watch_info(e, call->watch, &its, &obj) != MW_OK) return;
-  alive = mwb_alive(w->L, w->s, obj);
-  lua_pop(w->L, 1);
-  if (!alive) return;
-  load_row(w, b, call->row);
-  mwi_batch_tell(e, call->watch, &w->change);
+  return calls;
 }
 
 /* deliver(batch): calls the guards.  A guard may do anything but end the batch,
@@ -296,8 +273,18 @@ static int deliver(lua_State *L) {
   lua_settop(L, OLD);
   mwb_write_open(L, s, &w, MW_NONE, MW_TOUCH, MWB_GIVEN);
   prepare_rows(&w, b);
-  calls = find_calls(L, s, b, few, &n);
-  for (i = 0; i < n; i++) tell(&w, b, &calls[i]);
+  calls = find_calls(L, b, few, &n);
+  for (i = 0; i < n; i++) {
+    mw_watch_options its;
+    mw_handle obj;
+    int alive;
+    if (mw_watch_info(s->engine, calls[i].watch, &its, &obj) != MW_OK) continue;
+    alive = mwb_alive(L, s, obj);
+    lua_pop(L, 1);
+    if (!alive) continue;
+    load_row(&w, b, calls[i].row);
+    mwi_batch_tell(s->engine, calls[i].watch, &w.change);
+  }
   if (mwb_tracing(s)) mwb_trace_batch(L, s, s->engine->watch.calls - told);
   if (!w.failed) return 0;
   lua_settop(L, FAILURE);
