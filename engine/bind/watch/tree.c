@@ -343,26 +343,27 @@ void mwb_include(lua_State *L, mwb_state *s, int index) {
 ** Letting go
 ** ======================================================= */
 
-/* give_back(object, state) */
-static int give_back(lua_State *L) {
+/* unshadow(object, state) */
+static int unshadow(lua_State *L) {
   mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
   return 0;
 }
 
-/* An object keeps its shadow if there is no memory for giving the object back;
-** the shadow does no harm. */
-static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t mark) {
+void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h) {
   int top = lua_gettop(L);
+  lua_pushcfunction(L, unshadow);
+  if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h)) {
+    lua_pushlightuserdata(L, s);
+    lua_pcall(L, 2, 0, 0);
+  }
+  lua_settop(L, top);
+}
+
+static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t mark) {
   mw_handle h;
   while (n-- > 0 && mw_tree_has_orphans(s->engine) &&
-         (h = mwi_tree_released_since(s->engine, mark)) != MW_NONE) {
-    lua_pushcfunction(L, give_back);
-    if (mwb_alive(L, s, h) && !mwb_intercepts(s, h) && !mwb_is_known(s, h)) {
-      lua_pushlightuserdata(L, s);
-      lua_pcall(L, 2, 0, 0);
-    }
-    lua_settop(L, top);
-  }
+         (h = mwi_tree_released_since(s->engine, mark)) != MW_NONE)
+    mwb_give_back(L, s, h);
 }
 
 /* While the journal has entries, all objects keep their shadows: a rollback may
@@ -374,6 +375,7 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
 
 void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark) {
   let_go(L, s, SIZE_MAX, mark);
+  mwb_let_go(L, s, SIZE_MAX);
 }
 
 /* }====================================================== */

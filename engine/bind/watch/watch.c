@@ -139,14 +139,6 @@ static int bad_watch_option(lua_State *L, const char *what) {
   return luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
 }
 
-static int is_any(lua_State *L, const mwb_state *s) {
-  int yes;
-  mwb_push(L, s, MWB_ANY);
-  yes = lua_rawequal(L, -1, -2);
-  lua_pop(L, 1);
-  return yes;
-}
-
 /* Pushes a userdata with the keys of the option at `option`.  In a path, nil
 ** stands for any key. */
 static mw_value *read_keys(lua_State *L, mwb_state *s, int option,
@@ -165,21 +157,13 @@ static mw_value *read_keys(lua_State *L, mwb_state *s, int option,
     lua_rawgeti(L, option, (lua_Integer)i + 1);
     if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) /* nil, or NaN? */
       bad_watch_option(L, is_path ? wrong : "nil and NaN are no keys");
-    if (!is_path || !is_any(L, s)) keys[i] = mwb_key_to_keep(L, s, -1);
+    mwb_push(L, s, MWB_ANY);
+    if (!is_path || !lua_rawequal(L, -1, -2))
+      keys[i] = mwb_key_to_keep(L, s, -2);
     lua_settop(L, KEYS);
   }
   *count = (uint32_t)n;
   return keys;
-}
-
-/* Makes the option `key` a list of one, at the place of `keys`. */
-static void read_single(lua_State *L) {
-  if (!lua_isnil(L, SEVERAL))
-    bad_watch_option(L, "options 'key' and 'keys' exclude each other");
-  lua_createtable(L, 1, 0);
-  lua_pushvalue(L, SINGLE);
-  lua_rawseti(L, -2, 1);
-  lua_replace(L, SEVERAL);
 }
 
 /* Reads the options at 3; puts a userdata with the keys at KEYS. */
@@ -193,7 +177,14 @@ static void read_watch_options(lua_State *L, mwb_state *s,
                                 lua_istable(L, 1) ? OF_TABLE : 0) &
                ~OF_TABLE;
   has_path = !lua_isnil(L, PATH);
-  if (!lua_isnil(L, SINGLE)) read_single(L);
+  if (!lua_isnil(L, SINGLE)) { /* makes `key` a list of one, as `keys` */
+    if (!lua_isnil(L, SEVERAL))
+      bad_watch_option(L, "options 'key' and 'keys' exclude each other");
+    lua_createtable(L, 1, 0);
+    lua_pushvalue(L, SINGLE);
+    lua_rawseti(L, -2, 1);
+    lua_replace(L, SEVERAL);
+  }
   if (has_path && !lua_isnil(L, SEVERAL))
     bad_watch_option(L, "option 'path' excludes 'key' and 'keys'");
   if (has_path) {
@@ -287,12 +278,6 @@ typedef struct attachment {
   mw_watch_id watch;         /* 0: it has not begun */
 } attachment;
 
-/* Pushes the table with the guards of the object at 1; `is_new` says that the
-** object has just got its own metatable. */
-static void push_guards(lua_State *L, mwb_state *s, int is_new) {
-  if (!is_new || !lua_getmetatable(L, 1)) mwb_push_guards(L, s, 1, 1);
-}
-
 /* attach(object, guard or nil, term or nil, attachment): gives the object its
 ** shadow, and includes the objects below.  The last step wraps the class of a
 ** userdata, so that no failure can follow. */
@@ -314,7 +299,7 @@ static int attach(lua_State *L) {
   }
   if (its->is_reported && has_class) mwb_tell_class(L, s, 1, MWB_WATCHED);
   if (!lua_isnil(L, 2)) {
-    push_guards(L, s, is_new && is_table);
+    mwb_push_guards(L, s, 1, 1);
     lua_pushvalue(L, 2);
     its->options->ref =
         (uint64_t)mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
@@ -347,24 +332,6 @@ static int attach_bare(lua_State *L, attachment *its) {
   lua_pushnil(L);
   lua_pushnil(L);
   return call_attach(L, its);
-}
-
-static int unshadow_object(lua_State *L) {
-  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
-  return 0;
-}
-
-/* Gives an object back if nobody intercepts its writes any more, and what has
-** left its reaches.  Without memory it keeps its shadow, which does no harm. */
-static void give_back(lua_State *L, mwb_state *s, mw_handle h) {
-  int top = lua_gettop(L);
-  lua_pushcfunction(L, unshadow_object);
-  if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h)) {
-    lua_pushlightuserdata(L, s);
-    lua_pcall(L, 2, 0, 0);
-  }
-  lua_settop(L, top);
-  mwb_let_go(L, s, SIZE_MAX);
 }
 
 /* Gives the object at 1 a handle and a record. */
@@ -402,7 +369,8 @@ static int undo(lua_State *L, const attachment *its) {
   if (its->is_done && its->is_new && lua_isuserdata(L, 1) &&
       !mwb_intercepts(s, its->h))
     mwb_unwrap_class(L, s, 1);
-  give_back(L, s, its->h);
+  mwb_give_back(L, s, its->h);
+  mwb_let_go(L, s, SIZE_MAX);
   if (is_last) mwb_tell_class(L, s, 1, MWB_UNWATCHED);
   return lua_error(L);
 }
@@ -535,7 +503,7 @@ void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
   uint32_t mark = mwi_tree_release_mark(s->engine);
   mw_reach_end(s->engine, reach);
   mwb_let_go_since(L, s, mark);
-  give_back(L, s, root);
+  mwb_give_back(L, s, root);
 }
 
 /* Drops all guards of the object at 1, which are in the table at 2. */
@@ -589,7 +557,7 @@ static int untrack(lua_State *L) {
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
   if (lua_isuserdata(L, 1) && !mwb_intercepts(s, h)) mwb_unwrap_class(L, s, 1);
   mwb_let_go_since(L, s, mark);
-  give_back(L, s, h);
+  mwb_give_back(L, s, h);
   return 0;
 }
 

@@ -125,10 +125,14 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent);
 ** rule's number. */
 uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function);
 
+/* Gives an object back if nobody intercepts its writes any more.  Without
+** memory it keeps its shadow, which does no harm. */
+void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h);
+
 /* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 
-/* Gives back the objects that were released since the mark, also while the
+/* The same, of all; those that were released since the mark, also while the
 ** journal has entries: see mwi_tree_release_mark. */
 void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark);
 
