@@ -353,8 +353,8 @@ return {
     { "deep?: boolean", [[All that is below the object, too.]] },
     { "descend?: moonwatch.Descend", [[With `deep`: decides, instead of the
       policy, whether a table is included.]] } },
-  { "mw.untrack(obj: any)", [[Ends `mw.track`. What open transactions have
-    recorded of the object stays theirs.]] },
+  { "mw.untrack(obj: any)", [[Ends `mw.track`, and drops what open transactions
+    have recorded of the object.]] },
   { "mw.transaction(fn: function, ...: any) -> ok: boolean, effects:\z
       moonwatch.Effects, ...: any", [[Calls `fn(...)` and returns true, the
     effects of its writes and its results. If `fn` raises, all its writes are

@@ -186,11 +186,14 @@ static void end_stake(mw_engine *e, mwi_stake *s) {
     end_stake(e, other);
 }
 
-static void end_all_stakes(mw_engine *e) {
+/* Ends the stakes in the objects for which `dropped` returns not 0; NULL: in
+** all. */
+static void end_stakes(mw_engine *e, mw_dropped dropped, void *ud) {
   uint32_t i;
   for (i = 1; i <= e->journal.stakes.n; i++) {
     mwi_stake *s = mwi_stake_at(&e->journal, i);
-    if (s->obj != MW_NONE) end_stake(e, s);
+    if (s->obj != MW_NONE && (dropped == NULL || dropped(ud, s->obj)))
+      end_stake(e, s);
   }
 }
 
@@ -326,7 +329,7 @@ static int mix(mw_engine *e, void *host) {
       code = stake_range(e, o, host);
   }
   if (code != MW_OK) {
-    end_all_stakes(e);
+    end_stakes(e, NULL, NULL);
     return code;
   }
   part->mixed = 1;
@@ -811,6 +814,41 @@ int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
   hand_stakes(e, o);
   end_owner(e, o);
   return MW_OK;
+}
+
+/* Removes the entries of dropped objects from the log of `o`, the first of the
+** log. */
+static void drop_entries(mw_engine *e, mwi_owner *o, mw_dropped dropped,
+                         void *ud) {
+  mwi_log *log = o->log;
+  uint32_t n = 0;
+  for (; o != NULL; o = o->above) {
+    uint32_t i = o->mark, end = mwi_range_end(o);
+    o->mark = n;
+    for (; i < end; i++) {
+      if (dropped(ud, log->entries[i].obj))
+        keep_entry(e, &log->entries[i], mwi_host_release);
+      else
+        log->entries[n++] = log->entries[i];
+    }
+  }
+  e->journal.entries -= log->n - n;
+  log->n = n;
+  if (n == 0) unlink_log(e, log);
+}
+
+void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
+  mwi_journal *part = &e->journal;
+  uint32_t i;
+  mwi_check_enter(e);
+  if (part->entries == 0) return;
+  for (i = 1; i <= part->owners.n; i++) {
+    mwi_owner *o = mwi_owner_at(part, i);
+    if (o->log != NULL && mwi_owner_below(o) == NULL && o->log->n > 0)
+      drop_entries(e, o, dropped, ud);
+  }
+  end_stakes(e, dropped, ud);
+  if (part->entries == 0) part->mixed = 0;
 }
 
 /* }====================================================== */

@@ -785,6 +785,12 @@ MW_API void mw_owner_forget(mw_engine *e, mw_owner owner);
 ** `mw_journal_reserve`; unless MW_OK, the owner is still open. */
 MW_API int mw_owner_commit(mw_engine *e, mw_owner owner, void *host);
 
+/* Returns whether the entries of an object are to be dropped. */
+typedef int (*mw_dropped)(void *ud, mw_handle obj);
+
+/* Removes the entries of the objects for which `dropped` returns not 0. */
+MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
+
 /* }====================================================== */
 
 /* {======================================================

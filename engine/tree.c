@@ -656,6 +656,19 @@ mw_handle mw_tree_released(mw_engine *e) {
   return mwi_tree_released_since(e, 0);
 }
 
+/* Changes the state of a released object, unless the object is tracked or
+** watched, or in a tree again. */
+void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from, int to) {
+  uint32_t n;
+  for (n = e->tree.released; n != mark && n != 0; n = node_at(e, n)->chain) {
+    mw_handle obj = node_at(e, n)->obj;
+    mwi_object *r = mwi_object_of(&e->watch, mw_slot(obj));
+    if (r != NULL && r->obj == obj && !r->watched && r->nodes == 0 &&
+        r->tracked == from)
+      r->tracked = (uint8_t)(to & 3);
+  }
+}
+
 int mw_tree_has_orphans(const mw_engine *e) {
   return e->tree.orphans != 0 || e->tree.released != 0;
 }

@@ -217,4 +217,9 @@ MWI_API uint32_t mwi_tree_release_mark(mw_engine *e);
 /* As `mw_tree_released`, of objects released since the mark. */
 MWI_API mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark);
 
+/* Gives the objects released since the mark the value `to` of `tracked` for the
+** value `from`. */
+MWI_API void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from,
+                                    int to);
+
 #endif

@@ -370,19 +370,18 @@ describe("a value that a transaction inherits", function()
 end)
 
 describe("untracking in a transaction", function()
-  it("leaves to the transaction what was recorded, and no more is", function()
+  it("drops what was recorded of the object, and no more is", function()
     for _, how in ipairs { "commit", "rollback" } do
       local obj, other = mw.track { a = 1 }, mw.track { a = 1 }
       local tx = mw.begin()
       obj.a, obj.b, other.a = 2, 2, 2
+      mw.setmetatable(obj, { __index = {} })
       mw.untrack(obj)
-      obj.b, obj.c = 3, 3
+      obj.c = 3
+      assert.equal("update a:1>2", show(tx[how](tx)))
+      assert.same({ a = 2, b = 2, c = 3 }, mw.plain(obj))
       assert.is_true(rawequal(obj, raw_of(obj)))
-      assert.equal("update a:1>2, insert b:nil>2, update a:1>2",
-        show(tx[how](tx)))
-      local is_kept = how == "commit"
-      assert.same(is_kept and { a = 2, b = 3, c = 3 } or { a = 1, c = 3 }, obj)
-      assert.equal(is_kept and 2 or 1, other.a)
+      assert.equal(how == "commit" and 2 or 1, other.a)
     end
   end)
 
@@ -396,22 +395,24 @@ describe("untracking in a transaction", function()
       mw.watch(watched, function() end, { once = false })
       local hero, item = world.hero, world.hero.item
       local tx = mw.begin()
-      hero.hp, shared.hp = 9, 9
+      hero.hp, item.n, shared.hp, watched.hp = 9, 9, 9, 9
+      world.level = 1
       table.insert(world.list, { new = true })
       mw.untrack(world)
       for _, obj in ipairs { world, hero, item, world.list, world.list[3] } do
         assert.is_true(rawequal(obj, raw_of(obj)))
         assert.is_nil(getmetatable(obj))
       end
-      item.n, shared.hp, watched.hp, world.level = 8, 8, 8, 2
-      assert.equal(5, tx[how](tx):len())
-      local is_kept = how == "commit"
-      assert.equal(is_kept and 9 or 10, hero.hp)
-      assert.equal(8, item.n)
+      hero.hp, shared.hp, watched.hp, world.level = 8, 8, 8, 2
+      local fx = tx[how](tx)
+      assert.equal("update hp:10>9, update hp:10>9, update hp:9>8, " ..
+        "update hp:9>8", show(fx))
+      assert.equal(8, hero.hp)
+      assert.equal(9, item.n)
       assert.equal(2, world.level)
-      assert.equal(is_kept and 3 or 2, #world.list)
-      assert.equal(is_kept and 8 or 10, shared.hp)
-      assert.equal(is_kept and 8 or 10, watched.hp)
+      assert.equal(3, #world.list)
+      assert.equal(how == "commit" and 8 or 10, shared.hp)
+      assert.equal(how == "commit" and 8 or 10, watched.hp)
       mw.untrack(others)
     end
   end)
@@ -430,20 +431,44 @@ describe("untracking in a transaction", function()
     assert.is_true(rawequal(x, one.x))
   end)
 
-  it("is one for transactions that take turns", function()
+  it("drops entries of all transactions, in turns", function()
     for _, how in ipairs { "commit", "rollback" } do
-      local obj = mw.track { a = 1 }
+      local obj, other = mw.track { a = 1 }, mw.track { a = 1 }
       local first, end_first = writer()
       local second, end_second = writer()
       for i = 1, 3 do
-        first(function() obj.a = i end)
-        second(function() obj.a = -i end)
+        first(function() obj.a, other.a = i, i end)
+        second(function() obj.a, other.a = -i, -i end)
       end
       mw.untrack(obj)
       assert.equal(3, end_first(how):len())
-      assert.equal(-3, obj.a)
+      assert.equal(-3, other.a)
       assert.equal(3, end_second(how):len())
-      assert.equal(how == "commit" and -3 or 1, obj.a)
+      assert.equal(how == "commit" and -3 or 1, other.a)
+      assert.equal(-3, obj.a)
+    end
+  end)
+
+  it("changes no effects", function()
+    for _, n in ipairs { 1, 20, 50 } do
+      local obj, other = mw.track {}, mw.track {}
+      local outer = mw.begin()
+      local _, fx = mw.transaction(function()
+        for i = 1, n do obj[i], other[i] = i, i end
+      end)
+      mw.untrack(obj)
+      local _, later = mw.transaction(function() other.x = 1 end)
+      assert.equal(2 * n, fx:len())
+      local sum = 0
+      for e in fx:entries() do
+        sum = sum + e.new
+        assert.is_true(e.object == obj or e.object == other)
+      end
+      assert.equal(n * (n + 1), sum)
+      assert.equal(1, later:len())
+      assert.equal(n + 1, outer:commit():len())
+      fx:rollback()
+      assert.is_nil(next(obj))
     end
   end)
 
@@ -455,8 +480,8 @@ describe("untracking in a transaction", function()
     obj.a = 3
     mw.track(obj)
     obj.a = 4
-    assert.equal("update a:1>2, update a:3>4", show(tx:rollback()))
-    assert.equal(1, obj.a)
+    assert.equal("update a:3>4", show(tx:rollback()))
+    assert.equal(3, obj.a)
   end)
 end)
 

@@ -1492,8 +1492,8 @@ function mw.name_class(name, class, rules) end
 ---@return T obj
 function mw.track(obj, opts) end
 
----Ends `mw.track`. What open transactions have recorded of the object stays
----theirs.
+---Ends `mw.track`, and drops what open transactions have recorded of the
+---object.
 ---@param obj any
 function mw.untrack(obj) end
 

@@ -79,8 +79,8 @@ end
 local function include(root)
   local holder, tracked = { root }, nil
   private.extras().finish = function()
-    core.untrack(holder)
-    if tracked then core.untrack(tracked) end
+    private.end_track(holder)
+    if tracked then private.end_track(tracked) end
   end
   core.track(holder, { deep = true })
   if private.has_below(root) then return end

@@ -36,7 +36,7 @@ end
 local function untrack(env)
   if not tracked[env] then return end
   tracked[env] = tracked[env] > 1 and tracked[env] - 1 or nil
-  if not tracked[env] then core.untrack(env) end
+  if not tracked[env] then private.end_track(env) end
 end
 
 -- The extras of a transaction are a table, which the core has until the end:

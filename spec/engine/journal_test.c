@@ -371,6 +371,35 @@ static void returns_what_the_host_does(mw_engine *e, heap *h) {
   check(mw_owner_commit(e, one, &code) == MW_OK);
 }
 
+static int is_first(void *ud, mw_handle obj) {
+  (void)ud;
+  return obj == host.handles[0];
+}
+
+static void drops_entries(mw_engine *e, heap *h) {
+  mw_owner one, two;
+  int mixed;
+  (void)h;
+  for (mixed = 0; mixed < 2; mixed++) {
+    begin(e);
+    one = mw_owner_begin(e, 0, 0);
+    write(one, 0, 0, 1);
+    write(one, 1, 0, 1);
+    two = mw_owner_begin(e, one, one);
+    write(two, 0, 0, 2);
+    write(two, 0, 1, 2);
+    if (mixed) write(0, 2, 0, 3);
+    mw_journal_drop(e, is_first, NULL);
+    check(mw_verify(e) == MW_OK && count(one) == 1 && count(two) == 0);
+    write(two, 0, 1, 4);
+    mw_owner_commit(e, two, NULL);
+    mw_owner_rewind(e, one, NULL);
+    mw_owner_forget(e, one);
+    check(host.field[0][0] == 2 && host.field[0][1] == 2);
+    check(host.field[1][0] == 0 && mw_verify(e) == MW_OK);
+  }
+}
+
 /* }====================================================== */
 
 /* {======================================================
@@ -608,6 +637,7 @@ const test journal_tests[] = {
     {"without memory nothing changes", changes_nothing_without_memory},
     {"the host's code is returned, and nothing changes",
      returns_what_the_host_does},
+    {"the entries of objects can be dropped", drops_entries},
     {"owners end in any order as a model says", runs_random_programs},
     {"an object can be tracked without being watched", tracks},
     {NULL, NULL}};

@@ -216,6 +216,12 @@ void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends) {
   lua_pop(L, 2);
 }
 
+void mwb_freeze_all(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t;
+  for (t = s->journal->coroutines; t != NULL; t = t->next)
+    mwb_freeze(L, t, 0, 0);
+}
+
 /* The effects at `index` hold a value of the coroutine, whose values are above.
 ** Returns the number that it has for them. */
 static uint32_t take_value(lua_State *L, mwb_effects *fx, int index,

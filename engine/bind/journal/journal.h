@@ -458,10 +458,11 @@ void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner, int some);
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 
-/* The entries of the coroutine from number `from` on are about to change: gives
-** effects that look at them a copy.  `ends`: all transactions of the coroutine
-** do. */
+/* The entries of the coroutine from number `from` on are about to change, or
+** those of any: gives effects that look at them a copy.  `ends`: all
+** transactions of the coroutine do. */
 void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends);
+void mwb_freeze_all(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
 

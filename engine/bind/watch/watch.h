@@ -132,8 +132,8 @@ void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h);
 /* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 
-/* The same, of all; those that were released since the mark, also while the
-** journal has entries: see mwi_tree_release_mark. */
+/* The same, of all; those that were released since the mark, which no rollback
+** puts back: see mwi_tree_release_mark. */
 void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark);
 
 /* May there be orphans that can be given back now? */

@@ -328,7 +328,7 @@ function recorded.write(prepare, stored)
   local progress = { tracked = {} }
   local ok, fx, problem = private.run(nil, nil, false, write, prepare,
     stored, progress)
-  for _, object in ipairs(progress.tracked) do core.untrack(object) end
+  for _, object in ipairs(progress.tracked) do private.end_track(object) end
   if ok then return fx, problem end
   return nil, tostring(fx), progress.at and progress.list[progress.at]
 end
