@@ -32,7 +32,9 @@ end
 ours.pairs = private.pairs_by(ours.next)
 
 local OURS = { [""] = ours,
-  coroutine = { resume = ours.resume, wrap = ours.wrap } }
+  coroutine = { resume = ours.resume, wrap = ours.wrap },
+  table = { insert = private.moving(table.insert, 3),
+    remove = private.moving(table.remove, 2) } }
 
 -- Gives `its` what a box has of the table `lua` of the program; `twins` gets
 -- the box's function for each of these.

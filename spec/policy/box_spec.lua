@@ -272,6 +272,23 @@ describe("a box", function()
     assert.is_false(run(box, "while true do co(rep) end"))
   end)
 
+  it("prints as much as it may compute", function()
+    local bytes = 0
+    local original = print
+    local ok
+    _G.print = function(...)
+      for i = 1, select("#", ...) do bytes = bytes + #select(i, ...) end
+    end
+    pcall(function()
+      ok = run(mw.sandbox(), [[
+        local s = ("x"):rep(60000)
+        while true do print(s, s, nil, 5) end]])
+    end)
+    _G.print = original
+    assert.is_false(ok)
+    assert.is_true(bytes > 0 and bytes < 2000000, bytes)
+  end)
+
   it("reads the text within its budget", function()
     local box = mw.sandbox { instructions = 100000, name = "mod" }
     local f, message = box:load(("a = 1 "):rep(100000))

@@ -193,6 +193,13 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   if (b->left < INTERVAL) set_hook(L, b);
 }
 
+static void pay(lua_State *L, lua_Integer instructions) {
+  mwb_budget *b = budget_of(L);
+  if (b == NULL) return;
+  b->left -= instructions;
+  check_left(L, b);
+}
+
 static void note_failure(mwb_budget *b, int status) {
   if (status == LUA_ERRMEM && b->refused && !b->spent) b->spent = MWB_MEMORY;
 }
@@ -326,6 +333,9 @@ int mwb_pcall_paused(lua_State *L, mwb_state *s, int args, int results,
 
 /* The user values of a box. */
 enum { THREAD = 1, WORLD, NAME };
+
+/* Instructions that a coroutine costs which is resumed, beside its own. */
+#define RESUMING 20
 
 /* {======================================================
 ** Calls
@@ -485,8 +495,7 @@ static int load_job(lua_State *L) {
   text = lua_tolstring(L, 1, &len);
   if (luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK) return lua_error(L);
   note_place(L, b);
-  b->left -= (lua_Integer)len;
-  check_left(L, b);
+  pay(L, (lua_Integer)len);
   status = luaL_loadbufferx(L, text, len, name, "t");
   note_failure(b, status);
   if (status != LUA_OK) return lua_error(L);
@@ -526,6 +535,47 @@ static int box_load(lua_State *L) {
 /* {======================================================
 ** Functions of code in a box
 ** ======================================================= */
+
+/* Writes what the program's `print` writes; a byte costs an instruction. */
+static int give_print(lua_State *L) {
+  int i, n = lua_gettop(L);
+  lua_Integer bytes = 1;
+  for (i = 1; i <= n; i++) {
+    luaL_tolstring(L, i, NULL);
+    bytes += (lua_Integer)lua_rawlen(L, -1) + 1;
+    lua_replace(L, i);
+  }
+  pay(L, bytes);
+  lua_getglobal(L, "print");
+  lua_insert(L, 1);
+  lua_call(L, n, 0);
+  return 0;
+}
+
+/* Elements of a list that move for an instruction. */
+#define MOVES 8
+
+/* table.insert or table.remove at a place; the upvalues are Lua's function, and
+** how many arguments it has then. */
+static int give_move(lua_State *L) {
+  if (lua_gettop(L) == lua_tointeger(L, lua_upvalueindex(2)) &&
+      lua_istable(L, 1) && lua_isinteger(L, 2)) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 1) - lua_tointeger(L, 2);
+    if (n > 0) pay(L, n / MOVES);
+  }
+  return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
+/* moving(function of Lua's, arguments) -> the same for boxes: elements that it
+** moves cost instructions */
+static int moving(lua_State *L) {
+  lua_settop(L, 2);
+  if (lua_tocfunction(L, 1) != NULL)
+    lua_pushcclosure(L, give_move, 2);
+  else
+    lua_settop(L, 1);
+  return 1;
+}
 
 static int after_pcall(lua_State *L, int status, lua_KContext extra) {
   if (status == LUA_OK || status == LUA_YIELD)
@@ -579,6 +629,7 @@ static int give_xpcall(lua_State *L) {
 static int resume(lua_State *L, lua_State *co, int n, int closes) {
   mwb_budget *b = budget_of(L);
   int status, results = 0;
+  pay(L, RESUMING);
   if (!lua_checkstack(co, n)) {
     lua_pushliteral(L, "too many arguments to resume");
     return -LUA_ERRRUN;
@@ -664,15 +715,13 @@ static int new_box(lua_State *L) {
 void mwb_open_boxes(lua_State *L) {
   static const luaL_Reg functions[] = {{"new_box", new_box},
                                        {"call_in_scan", call_in_scan},
-
+                                       {"moving", moving},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"load", box_load}, {"call", box_call}, {"used", box_used}, {NULL, NULL}};
-  static const luaL_Reg given[] = {{"pcall", give_pcall},
-                                   {"xpcall", give_xpcall},
-                                   {"resume", give_resume},
-                                   {"wrap", give_wrap},
-                                   {NULL, NULL}};
+  static const luaL_Reg given[] = {
+      {"pcall", give_pcall},   {"xpcall", give_xpcall}, {"print", give_print},
+      {"resume", give_resume}, {"wrap", give_wrap},     {NULL, NULL}};
   mwb_new_meta(L, MWB_SANDBOX, "sandbox", NULL, methods);
   mwb_set_funcs(L, functions);
   lua_newtable(L);
