@@ -103,7 +103,7 @@ end
 
 local function unwrap(layers)
   for i = #layers, 1, -1 do
-    layers[i]:cancel()
+    if layers[i] then layers[i]:cancel() end
     layers[i] = nil
   end
 end
@@ -113,7 +113,9 @@ local function wrap_all(class, layers)
   for _, name in ipairs(names_of(class)) do
     if not seen[name] then
       local wrap = require "moonwatch.policy.wrap"
-      layers[#layers + 1] = wrap(class, name, telling(name), true)
+      local at = #layers + 1
+      layers[at] = false -- its place comes first: a layer must not get lost
+      layers[at] = wrap(class, name, telling(name), true)
     end
     seen[name] = true
   end
