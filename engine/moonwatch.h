@@ -473,7 +473,8 @@ MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 ** if there was none. */
 MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 
-/* Asks the guards of phase "check" whether a write to `obj` may be.  Returns whether no guard refuses. */
+/* Asks the guards of phase "check" whether a write to `obj` may be.  Returns
+** whether no guard refuses. */
 MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 
 /* Reports a write to `obj` before the host stores the value: counts the write,

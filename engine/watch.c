@@ -703,8 +703,9 @@ static void set_claim(mw_engine *e, mwi_object *r, uint32_t i, int claims,
 }
 
 /* Claims the one-shot watches for this write, so that a nested write cannot
-** call the watches again; but checks, which another check may spare.  A watch with MW_ASK, which may not be used up, is
-** claimed while it is called, for no walk. */
+** call the watches again; but no checks, which another check may spare.  A
+** watch with MW_ASK, which may not be used up, is claimed while it is called,
+** for no walk. */
 static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   const int those = MW_ONCE | MWI_ENDED | MWI_CLAIMED | MW_ASK;
   const mwi_watch *w;

@@ -343,22 +343,6 @@ void mwb_include(lua_State *L, mwb_state *s, int index) {
 ** Letting go
 ** ======================================================= */
 
-/* unshadow(object, state) */
-static int unshadow(lua_State *L) {
-  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
-  return 0;
-}
-
-void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h) {
-  int top = lua_gettop(L);
-  lua_pushcfunction(L, unshadow);
-  if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h)) {
-    lua_pushlightuserdata(L, s);
-    lua_pcall(L, 2, 0, 0);
-  }
-  lua_settop(L, top);
-}
-
 static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t mark) {
   mw_handle h;
   while (n-- > 0 && mw_tree_has_orphans(s->engine) &&

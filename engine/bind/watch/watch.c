@@ -337,6 +337,22 @@ static int attach_bare(lua_State *L, attachment *its) {
   return call_attach(L, its);
 }
 
+/* unshadow(object, state) */
+static int unshadow(lua_State *L) {
+  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
+  return 0;
+}
+
+void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h) {
+  int top = lua_gettop(L);
+  lua_pushcfunction(L, unshadow);
+  if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h)) {
+    lua_pushlightuserdata(L, s);
+    lua_pcall(L, 2, 0, 0);
+  }
+  lua_settop(L, top);
+}
+
 /* Gives the object at 1 a handle and a record. */
 static attachment begin_object(lua_State *L, mwb_state *s, const char *name) {
   attachment its;

@@ -49,6 +49,10 @@ void mwb_end_lost_batches(lua_State *L, mwb_state *s);
 ** object at `index` is watched (MWB_WATCHED), or no longer (MWB_UNWATCHED). */
 void mwb_tell_class(lua_State *L, mwb_state *s, int index, int question);
 
+/* Gives an object back if nobody intercepts its writes any more.  Without
+** memory it keeps its shadow, which does no harm. */
+void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h);
+
 /* For a feed: includes what is below the table at 1, with nil at 2, and a
 ** function or nil (the one with which the root is tracked, if it has one) at
 ** `descend`, in a reach that nobody shares.  Sets the reach also if it raises
@@ -124,10 +128,6 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent);
 /* Gives the root at `object` a rule, the function at `function`.  Returns the
 ** rule's number. */
 uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function);
-
-/* Gives an object back if nobody intercepts its writes any more.  Without
-** memory it keeps its shadow, which does no harm. */
-void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h);
 
 /* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
