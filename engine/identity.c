@@ -77,27 +77,21 @@ static uint32_t hash_serial(uint64_t serial) {
 }
 
 /* Without memory, no serial is used up. */
-static int give_serial(mw_engine *e, mw_handle h) {
+int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
   mw_clock given = e->identity.given;
   uint64_t *now = &e->clock.clocks[given].now;
   mwi_table *shard = serials_for(e, *now + 1);
+  int64_t n = mw_clock_generation(e, given, h);
   int code;
-  if (!mwi_table_reserve(e, shard, 1)) return MW_NOMEM;
-  ++*now;
-  code = mw_clock_tag(e, given, h);
-  if (code == MW_OK)
+  if (n < 0) { /* the first time? */
+    if (!mwi_table_reserve(e, shard, 1)) return MW_NOMEM;
+    n = (int64_t)++ * now;
+    code = mw_clock_tag(e, given, h);
+    if (code != MW_OK) {
+      --*now;
+      return code;
+    }
     mwi_table_put(e, shard, hash_serial(*now), mw_slot(h));
-  else
-    --*now;
-  return code;
-}
-
-int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
-  int64_t n = mw_clock_generation(e, e->identity.given, h);
-  if (n < 0) {
-    int code = give_serial(e, h);
-    if (code != MW_OK) return code;
-    n = mw_clock_now(e, e->identity.given);
   }
   *serial = (uint64_t)n;
   return MW_OK;
@@ -110,13 +104,6 @@ mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
   while (slot != 0 && serial_of(e, slot) != serial)
     slot = mwi_table_next(shard, &at);
   return mwi_identity_handle(&e->identity, slot); /* slot 0 has no handle */
-}
-
-/* Ends the serial of a slot, if the slot has one. */
-static void forget_serial(mw_engine *e, uint32_t slot) {
-  uint64_t serial = serial_of(e, slot);
-  if (serial == 0) return;
-  mwi_table_take(serials_for(e, serial), hash_serial(serial), slot);
 }
 
 /* }====================================================== */
@@ -198,19 +185,14 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   return MW_OK;
 }
 
-/* Is `ptr` the address of the slot after the last slot found? */
-static int is_next(const mwi_identity *part, const void *ptr) {
-  uint32_t slot = part->found + 1;
-  return slot < part->top && *address_in(part, slot) == ptr &&
-         mwi_identity_handle(part, slot) != MW_NONE;
-}
-
 /* Objects are often visited in the order in which they were made: then, from
 ** the second object on, the search needs no hash. */
 uint32_t mwi_identity_find(mw_engine *e, const void *ptr) {
   mwi_identity *part = &e->identity;
-  uint32_t slot;
-  if (part->in_order && is_next(part, ptr)) return ++part->found;
+  uint32_t slot = part->found + 1;
+  if (part->in_order && slot < part->top && *address_in(part, slot) == ptr &&
+      mwi_identity_handle(part, slot) != MW_NONE)
+    return part->found = slot; /* it was the next one */
   slot = locate(part, ptr, hash_address(ptr));
   if (slot == 0) return 0;
   part->in_order = (slot == part->found + 1);
@@ -230,12 +212,15 @@ const void *mw_object_pointer(const mw_engine *e, mw_handle h) {
 int mw_object_forget(mw_engine *e, mw_handle h) {
   mwi_identity *part = &e->identity;
   uint32_t slot = mw_slot(h), hash;
+  uint64_t serial;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(part, h)) return MW_STALE;
+  serial = serial_of(e, slot);
   hash = hash_address(*address_in(part, slot));
   mwi_table_take(shard_for(part, hash), hash, slot);
   mwi_watch_forget(e, slot);
-  forget_serial(e, slot);
+  if (serial != 0)
+    mwi_table_take(serials_for(e, serial), hash_serial(serial), slot);
   mwi_clock_forget(e, slot);
   mwi_hierarchy_forget(e, slot);
   give_back(part, slot);

@@ -6,23 +6,17 @@
 
 #include "engine.h"
 
-/* Makes room for page number `i`, at least. */
-static int widen(mw_engine *e, mwi_column *column, uint32_t i) {
-  uint32_t n = (i < 4) ? 4 : i + i / 2;
-  void **pages = (void **)mwi_resize(
-      e, column->pages, column->n * sizeof(void *), n * sizeof(void *));
-  if (pages == NULL) return 0;
-  memset(pages + column->n, 0, (n - column->n) * sizeof(void *));
-  column->pages = pages;
-  column->n = n;
-  mwi_assert(i < n);
-  return 1;
-}
-
 void *mwi_column_need(mw_engine *e, mwi_column *column, uint32_t index,
                       size_t size) {
-  uint32_t i = index / MWI_PAGE;
-  if (i >= column->n && !widen(e, column, i)) return NULL;
+  uint32_t i = index / MWI_PAGE, n = (i < 4) ? 4 : i + i / 2;
+  if (i >= column->n) { /* makes room for page number `i`, at least */
+    void **pages = (void **)mwi_resize(
+        e, column->pages, column->n * sizeof(void *), n * sizeof(void *));
+    if (pages == NULL) return NULL;
+    memset(pages + column->n, 0, (n - column->n) * sizeof(void *));
+    column->pages = pages;
+    column->n = n;
+  }
   if (column->pages[i] == NULL) column->pages[i] = mwi_new(e, size);
   return column->pages[i];
 }
