@@ -209,13 +209,13 @@ static void raise_flag(watch *w) {
   if (w->flags & MW_ONCE) w->ended = 1;
 }
 
-/* Goes to the next target, and claims the one-shot watches. */
+/* Goes to the next target, and claims the one-shot watches, but no checks. */
 static int next_walk(telling *t) {
   int i;
   if (!next_target(t)) return 0;
   t->walk = ++world.walks;
   t->next = 0;
-  for (i = 0; i < t->limit; i++) {
+  for (i = 0; i < t->limit && t->phase != MW_CHECK; i++) {
     watch *w = &world.watches[i];
     if ((w->flags & (MW_ONCE | MW_ASK)) == MW_ONCE && w->claim == 0 &&
         wants(t, w))
@@ -729,14 +729,6 @@ static void act(void) {
   }
 }
 
-/* A check has refused: what the walk has claimed, and not called, is free. */
-static void refuse(telling *t) {
-  int i;
-  t->refused = 1;
-  for (i = 0; i < world.n; i++)
-    if (world.watches[i].claim == t->walk) world.watches[i].claim = 0;
-}
-
 /* Which field of the parent holds the child? */
 static int find_key(void *ud, mw_handle parent, mw_handle child,
                     mw_value *key) {
@@ -786,7 +778,7 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
   }
   if (flags & MW_ONCE) w->ended = 1;
   if ((flags & MW_CHECK) == 0 || any(3) > 0) return 1;
-  refuse(t);
+  t->refused = 1;
   return MW_REFUSES;
 }
 
