@@ -55,11 +55,11 @@ static uint32_t buckets_for(uint32_t n) {
   return size;
 }
 
-static size_t bytes_of(size_t n_buckets) {
+static size_t block_size(size_t n_buckets) {
   return n_buckets * sizeof(uint64_t) + (n_buckets / 4 + 7) / 8 * 8;
 }
 
-size_t mwi_table_room(uint32_t n) { return bytes_of(buckets_for(n)); }
+size_t mwi_table_room(uint32_t n) { return block_size(buckets_for(n)); }
 
 void mwi_table_lend(mwi_table *t, void *room, uint32_t n) {
   memset(t, 0, sizeof(*t));
@@ -115,7 +115,7 @@ void mwi_table_replace(mwi_table *t, uint32_t hash, uint32_t number,
 void mwi_table_empty(mwi_table *t) { kh_clear_numbers(t); }
 
 void mwi_table_blocks(mw_engine *e, const mwi_table *t, mwi_visit f) {
-  f(e, t->keys, bytes_of(t->n_buckets));
+  f(e, t->keys, block_size(t->n_buckets));
 }
 
 void mwi_table_drop(mw_engine *e, mwi_table *t) {
