@@ -610,7 +610,7 @@ static void verify_hierarchy(checker *c, const mwi_hierarchy *h) {
   holds(frames == h->frames && counted == 0);
 }
 
-static int is_name(const mw_trace *t, int64_t i) {
+static int is_named(const mw_trace *t, int64_t i) {
   return i > 0 && i < (int64_t)t->names.n && t->names.list[i].stamp != 0;
 }
 
@@ -624,8 +624,8 @@ static void verify_names(checker *c, const mw_trace *t) {
     if (name->stamp == 0) continue;
     holds(stands_in(&names->table, name->hash, i) && name->last <= t->n);
     holds(name->category == 0 || name->category == MWI_OBJECTS ||
-          is_name(t, name->category));
-    holds(name->label == 0 || is_name(t, name->label));
+          is_named(t, name->category));
+    holds(name->label == 0 || is_named(t, name->label));
     bytes += name->len;
     n++;
   }
@@ -643,12 +643,12 @@ static void verify_events(checker *c, const mw_trace *t) {
   holds(t->capacity > 0 && t->at == t->n % t->capacity);
   for (i = mwi_trace_first(t); i < t->n; i++) {
     const mwi_trace_event *event = mwi_trace_event_at(t, i);
-    holds(event->name == 0 || is_name(t, event->name));
+    holds(event->name == 0 || is_named(t, event->name));
     holds((event->text == NULL) == (event->n == 0) && event->time >= time);
     time = event->time;
     if (event->has != MWI_ARGS_CHANGE) continue;
-    holds(event->object == 0 || is_name(t, event->object));
-    holds(event->where == 0 || is_name(t, event->where));
+    holds(event->object == 0 || is_named(t, event->object));
+    holds(event->where == 0 || is_named(t, event->where));
   }
 }
 

@@ -385,7 +385,7 @@ mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
   owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner));
   if (owner == 0) return 0;
   o = mwi_owner_at(part, owner);
-  log = (below != 0) ? its->log : new_log(e);
+  log = (its != NULL && below != 0) ? its->log : new_log(e);
   if (log == NULL) {
     mwi_pool_give(&part->owners, owner, sizeof(mwi_owner));
     return 0;
@@ -396,7 +396,7 @@ mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
   o->mark = log->n;
   o->parent = its;
   if (its != NULL) its->children++;
-  if (below != 0) its->above = o;
+  if (its != NULL && below != 0) its->above = o;
   log->newest = o;
   part->open++;
   return owner;

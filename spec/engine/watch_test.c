@@ -297,8 +297,7 @@ static void object_ends(mw_engine *e, heap *h) {
   check(!is_alive(e, host.ids[1]));
   check(mw_object_mutations(e, obj) == 0);
   check(mw_object_identify(e, &places[0], &host.obj) == MW_OK);
-  check(mw_object_mutations(e, host.obj) == 0 &&
-        n_waiting(e, host.obj) == 0);
+  check(mw_object_mutations(e, host.obj) == 0 && n_waiting(e, host.obj) == 0);
 }
 
 static void weak_guards(mw_engine *e, heap *h) {

@@ -97,8 +97,8 @@ void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 ** and setting a field raises an error, which says what to `use`, or NULL. */
 void mwb_seal(lua_State *L, int index, const char *use);
 
-/* Makes a metatable, with methods under `__index` (either list may be NULL), and
-** makes the metatable the state's value `value`. */
+/* Makes a metatable, with methods under `__index` (either list may be NULL),
+** and makes the metatable the state's value `value`. */
 void mwb_new_meta(lua_State *L, int value, const char *type,
                   const luaL_Reg *meta, const luaL_Reg *methods);
 

@@ -3,11 +3,9 @@
 ** SPDX-License-Identifier: MIT
 **
 ** The engine has one host, the binding.  Where the program has a host, too, the
-** binding's functions pass on to that what is about a MW_PINNED object, which is
-** the program's.
-**
-** Strings are Lua's: the keys and values of the program's objects are of all
-** types but MW_TSTRING.
+** binding's functions pass on to that what is about a MW_PINNED object, which
+** is the program's; the keys and values of such objects are of all types but
+** MW_TSTRING, for strings are Lua's.
 */
 #include "base.h"
 

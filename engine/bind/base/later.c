@@ -120,8 +120,8 @@ enum {
   IS_RECORDED
 };
 
-/* Puts off a call: the function is on the top, and popped; its `n` arguments are
-** the values of the stack from `first` on. */
+/* Puts off a call: the function is on the top, and popped; its `n` arguments
+** are the values of the stack from `first` on. */
 static void put_off(lua_State *L, mwb_state *s, int first, int n) {
   int i, f = lua_gettop(L);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -228,8 +228,8 @@ void mwb_overtake(lua_State *L, const mwb_state *s) {
 ** The end of waiting
 ** ======================================================= */
 
-/* make_up(object, key, value, is it overtaken?, old, number, is it recorded?) ->
-** the number of the write, which is recorded, or if it is, told of, unless
+/* make_up(object, key, value, is it overtaken?, old, number, is it recorded?)
+** -> the number of the write, which is recorded, or if it is, told of, unless
 ** nobody watches or tracks the object any more */
 static int make_up(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
@@ -259,8 +259,8 @@ static int make_up(lua_State *L) {
   return 1;
 }
 
-/* Pushes what is to be called for the table at `one`, and its arguments; returns
-** their number. */
+/* Pushes what is to be called for the table at `one`, and its arguments;
+** returns their number. */
 static int push_call(lua_State *L, const mwb_state *s, int one) {
   int i, n;
   lua_rawgeti(L, one, COUNT);

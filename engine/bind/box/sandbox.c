@@ -7,8 +7,8 @@
 **     state->box->budget --> budget of the running call --> outer --> ...
 **
 ** Code runs in the box's own thread: the thread has no hook of the program's.
-** A call while another call of the box runs gets a thread of its own.  A file of
-** a policy is a box, too.
+** A call while another call of the box runs gets a thread of its own.  A file
+** of a policy is a box, too.
 **
 ** A budget has VM instructions and bytes.  A count hook subtracts the
 ** instructions; each coroutine that the box resumes has the hook meanwhile.  An

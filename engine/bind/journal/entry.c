@@ -313,11 +313,10 @@ static int append_call(lua_State *L) {
 }
 
 void mwb_open_entries(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"find_place", find_place},
-      {"place", place},
-      {"note_call", append_call},
-      {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"find_place", find_place},
+                                       {"place", place},
+                                       {"note_call", append_call},
+                                       {NULL, NULL}};
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_SITES);
   mwb_set_funcs(L, functions);

@@ -118,8 +118,8 @@ mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
   return field;
 }
 
-const mwb_folded *mwb_fold_field(lua_State *L, mwb_state *s,
-                                 const mwb_fold *f, mw_handle obj, int key) {
+const mwb_folded *mwb_fold_field(lua_State *L, mwb_state *s, const mwb_fold *f,
+                                 mw_handle obj, int key) {
   mw_value v = mwb_key(L, s, key);
   uint64_t hash =
       (v.type > MW_TFLOAT) ? mwb_hash_key(L, s, key) : (uint64_t)v.u.i;

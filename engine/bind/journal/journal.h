@@ -498,8 +498,8 @@ mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
 
 /* Returns the field of an object with the key at `key`, an absolute index, or
 ** NULL. */
-const mwb_folded *mwb_fold_field(lua_State *L, mwb_state *s,
-                                 const mwb_fold *f, mw_handle obj, int key);
+const mwb_folded *mwb_fold_field(lua_State *L, mwb_state *s, const mwb_fold *f,
+                                 mw_handle obj, int key);
 
 /* Pushes a part of an entry of a place; do two of them have the same value? */
 void mwb_unpack_in(lua_State *L, const mwb_place *p, const mw_entry *entry,

@@ -126,14 +126,14 @@ typedef struct looking {
   mwb_state *s;
   mwb_feed *f;
   mwb_look *look;
-  mwb_place place;  /* of its entries */
-  mwb_fold fold;    /* `first` is the first one that the program wants, or 0 */
-  uint8_t *marks;   /* of each entry, from 1 on; NULL: nobody asks */
-  changes *changes; /* at ITEMS */
-  uint32_t n_told;  /* values at TOLD */
-  uint32_t logged;  /* by the reach, up to this look */
-  int moved;        /* is the tree another than what is delivered? */
-  int unseen;       /* may what the program has put in be written unseen? */
+  mwb_place place; /* of its entries */
+  mwb_fold fold;   /* `first` is the first one that the program wants, or 0 */
+  uint8_t *marks;  /* of each entry, from 1 on; NULL: nobody asks */
+  changes *walked; /* at ITEMS */
+  uint32_t n_told; /* values at TOLD */
+  uint32_t logged; /* by the reach, up to this look */
+  int moved;       /* is the tree another than what is delivered? */
+  int unseen;      /* may what the program has put in be written unseen? */
 } looking;
 
 /* {======================================================
@@ -608,7 +608,7 @@ static void add_told(looking *w, int object, int kind) {
 
 static void add_item(const looking *w, uint32_t first, uint32_t last,
                      int kind) {
-  item *its = &w->changes->items[w->changes->n++];
+  item *its = &w->walked->items[w->walked->n++];
   its->first = first;
   its->last = last;
   its->kind = kind;
@@ -667,7 +667,7 @@ static void tell_field(looking *w, const mwb_folded *at) {
   if (kind == ATTACH) {
     its->told = 1;
     walk_from(w, enter_told, 0);
-    w->changes->items[w->changes->n - 1].told = w->n_told;
+    w->walked->items[w->walked->n - 1].told = w->n_told;
   }
   lua_settop(w->L, SCRATCH);
 }
@@ -764,10 +764,10 @@ static int next_change(lua_State *L) {
 /* Makes the items of a fold. */
 static void begin_items(looking *w) {
   size_t size = offsetof(changes, items) + (w->fold.n + 1) * sizeof(item);
-  w->changes = (changes *)lua_newuserdatauv(w->L, size, 0);
-  memset(w->changes, 0, offsetof(changes, items));
-  w->changes->place = w->place;
-  w->changes->place.values = lua_upvalueindex(WALK_PAGES);
+  w->walked = (changes *)lua_newuserdatauv(w->L, size, 0);
+  memset(w->walked, 0, offsetof(changes, items));
+  w->walked->place = w->place;
+  w->walked->place.values = lua_upvalueindex(WALK_PAGES);
   lua_replace(w->L, ITEMS);
 }
 

@@ -2,9 +2,10 @@
 ** trace_file.c - traces as files.
 ** SPDX-License-Identifier: MIT
 **
-** A trace is written to a new file beside the one at the path, which it replaces
-** when it is complete.  A link, a device, or anything but a plain file, is
-** written to directly.  Between opening and closing a file nothing can raise.
+** A trace is written to a new file beside the one at the path, which it
+** replaces when it is complete.  A link, a device, or anything but a plain
+** file, is written to directly.  Between opening and closing a file nothing can
+** raise.
 */
 #include "../base/os.h"
 

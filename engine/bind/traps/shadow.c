@@ -385,7 +385,7 @@ static void push_shared(lua_State *L, const mwb_state *s) {
   lua_settop(L, index);
 }
 
-/* Gives the new shadow at `contents` what the class hands down to the object. */
+/* Gives the new shadow at `contents` what the class hands down to objects. */
 static void set_heritage(lua_State *L, const mwb_state *s, int object,
                          int class_, int contents) {
   int type = mwb_raw_field(L, class_, "__index");

@@ -115,11 +115,11 @@ static int move_raw(lua_State *L) {
   return 1;
 }
 
-/* absorb(object) -> whether it had raw fields that are reported.  What is in the
-** object itself, but for metamethods, was put there raw, and becomes contents,
-** unless the object's class is at work.  Each field is a write, so all are told
-** before the first error is raised.  What a guard puts raw meanwhile is left for
-** the next time. */
+/* absorb(object) -> whether it had raw fields that are reported.  What is in
+** the object itself, but for metamethods, was put there raw, and becomes
+** contents, unless the object's class is at work.  Each field is a write, so
+** all are told before the first error is raised.  What a guard puts raw
+** meanwhile is left for the next time. */
 static int absorb(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer n = 0, i;
