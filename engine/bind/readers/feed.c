@@ -423,14 +423,13 @@ static int has_tables(const looking *w) {
   return has;
 }
 
-/* Finds what has come and gone.  As delivered, nothing has but by entries with
-** tables. */
-static void gather_news(looking *w) {
+/* Finds what has come and gone; `lost`: entries were.  As delivered, nothing has
+** but by entries with tables. */
+static void gather_news(looking *w, int lost) {
   mw_engine *e = w->s->engine;
   mwb_feed *f = w->f;
   const mw_handle *list;
   uint32_t i;
-  int lost = f->lost != mw_reader_lost(e, f->id);
   mw_tree_resolve(e);
   w->moved = is_apart(w->s, f);
   w->logged = mwi_reach_news(e, f->reach, &list);
@@ -847,9 +846,10 @@ static int look_at(lua_State *L, int squashed, int compares) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
   mw_engine *e = f->s->engine;
   uint64_t end = mw_delivery_last(e) + 1;
+  int lost = compares && f->lost != mw_reader_lost(e, f->id);
   looking w;
-  begin_look(&w, L, squashed || compares);
-  if (compares) gather_news(&w);
+  begin_look(&w, L, squashed || lost);
+  if (compares) gather_news(&w, lost);
   if (squashed) {
     begin_items(&w);
     tell_all(&w);
