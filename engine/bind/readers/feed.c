@@ -469,11 +469,15 @@ static int is_held(looking *w) {
     lua_settop(L, top + 1);
     if (!found) { /* is it elsewhere? */
       lua_pushvalue(L, top);
-      lua_pushnil(L);
+      lua_pushinteger(L, 0);
       lua_rawset(L, top + 1);
       walk_below(w, 0);
       lua_pushvalue(L, top);
-      found = lua_rawget(L, top + 1) != LUA_TNIL;
+      lua_rawget(L, top + 1);
+      found = lua_tointeger(L, -1) != 0;
+      lua_pushvalue(L, top);
+      lua_pushnil(L);
+      if (!found) lua_rawset(L, top + 1); /* last, for the walk may fail */
     }
   }
   lua_settop(L, top);
