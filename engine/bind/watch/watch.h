@@ -53,10 +53,10 @@ void mwb_tell_class(lua_State *L, mwb_state *s, int index, int question);
 ** memory it keeps its shadow, which does no harm. */
 void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h);
 
-/* For a feed: includes what is below the table at 1, with nil at 2, and a
-** function or nil (the one with which the root is tracked, if it has one) at
-** `descend`, in a reach that nobody shares.  Sets the reach also if it raises
-** after that.  The second function ends the reach of a root that lives. */
+/* For a feed: includes what is below the table at 1 by the function at
+** `descend`, or for nil the one with which the root is tracked, in a reach that
+** nobody shares.  Sets the reach also if it raises after that.  The second
+** function ends the reach of a root that lives. */
 void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach);
 void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach);
 
