@@ -538,6 +538,25 @@ describe("a feed of an origin's absence", function()
       assert.same({ "its.x:0>1 update" }, list_of(feed:changes(), name))
     end)
 
+  it("is told of what others wrote to a table that was away between two puts "
+    .. "of its own", function()
+      local root, its, name = { a = {} }, { x = 0 }, namer()
+      local a = root.a
+      for key, value in pairs { root = root, a = a, its = its } do
+        name(value, key)
+      end
+      local feed <close> = mw.feed { root = root, not_from = "network" }
+      mw.origin("network", function() a.its = its end)
+      its.x = 1
+      root.a = nil
+      let_go(root)
+      its.x = 2
+      root.a = a
+      mw.origin("network", function() root.its = its end)
+      assert.same({ "a.its:nil>its attach", "its.x:nil>2 insert",
+        "root.its:nil>its update" }, sorted(list_of(feed:changes(), name)))
+    end)
+
   it("is told of what others put below what it has put into a table that an "
     .. "open transaction has taken out", function()
       local root, its, new, name = { a = {} }, {}, { n = 1 }, namer()

@@ -24,7 +24,7 @@ return {
     { "bind/watch: tree", 600, 771, "bind/watch/tree%." },
     { "bind/watch", 1800, 2099, "bind/watch/" },
     { "bind/journal", 3700, 4272, "bind/journal/" },
-    { "bind/readers: feed", 650, 1065, "bind/readers/feed%." },
+    { "bind/readers: feed", 650, 1075, "bind/readers/feed%." },
     { "bind/readers", 750, 833, "bind/readers/" },
     { "bind/snapshot", 1600, 1600, "bind/snapshot/" },
     { "bind/names", 2000, 2000, "bind/names/" },

@@ -53,6 +53,8 @@
 #include "../traps/traps.h"
 #include "../watch/watch.h"
 
+#define NONE UINT32_MAX
+
 struct mwb_feed {
   mwb_state *s;
   mwb_feed *next;  /* of the open feeds with a root */
@@ -72,7 +74,8 @@ struct mwb_feed {
 
 /* An object that is not below the root as it was at the last look. */
 typedef struct news {
-  uint32_t put; /* the program has put it in by this entry; 0: it has not */
+  uint32_t put; /* the program has put it in by this entry; 0: it has not; NONE:
+                ** the program is told of it all the same */
   int told;     /* have its fields been told? */
   mw_handle obj;
   int comes, goes; /* neither: it has been there in between */
@@ -423,8 +426,8 @@ static int has_tables(const looking *w) {
   return has;
 }
 
-/* Finds what has come and gone; `lost`: entries were.  As delivered, nothing has
-** but by entries with tables. */
+/* Finds what has come and gone; `lost`: entries were.  As delivered, nothing
+** has but by entries with tables. */
 static void gather_news(looking *w, int lost) {
   mw_engine *e = w->s->engine;
   mwb_feed *f = w->f;
@@ -531,13 +534,19 @@ static void fold_all(looking *w) {
   }
 }
 
+/* Does the program know of the news by an entry of its own? */
+static int is_own(const news *its) {
+  return its != NULL && its->put != 0 && its->put != NONE;
+}
+
 /* Is the table on the top news that entry `put` has put in, or below such? */
 static int is_put(looking *w, uint32_t put) {
   mw_handle h = mwb_handle_of(w->L, w->s, -1);
   news *its = (h == MW_NONE) ? NULL : find_news(w->f, h);
   if (its == NULL || its->put != 0 || knows(w->f, h)) return 0;
   its->put = put;
-  w->unseen |= is_late(w->s, h, 2 * w->look->entries[put - 1].seq) ||
+  w->unseen |= put == NONE ||
+               is_late(w->s, h, 2 * w->look->entries[put - 1].seq) ||
                mwb_intercepting_at(w->L, w->s, -1) == MW_NONE;
   return 1;
 }
@@ -563,7 +572,7 @@ static void put_in(looking *w, uint32_t i, int part, uint32_t put) {
   if (lua_istable(L, -1) && is_put(w, put)) {
     walk_from(w, enter_put, put);
     for (i = 1; w->unseen && lua_rawgeti(L, SCRATCH + 2, i) != LUA_TNIL; i++) {
-      find_news(w->f, mwb_handle_of(L, w->s, -1))->put = 0;
+      find_news(w->f, mwb_handle_of(L, w->s, -1))->put = NONE;
       lua_pop(L, 1);
     }
   }
@@ -580,9 +589,10 @@ static void find_own(looking *w) {
     const news *its;
     if (w->marks[i] == 0 || !mwi_is_of_field(entry->kind)) continue;
     its = find_news(w->f, entry->obj);
-    if ((w->marks[i] & OWN) &&
-        (knows(w->f, entry->obj) || (its != NULL && its->put != 0)))
+    if ((w->marks[i] & OWN) && (knows(w->f, entry->obj) || is_own(its)))
       put_in(w, i, MW_NOW, i);
+    else if ((w->marks[i] & OWN) && its != NULL && its->put == NONE)
+      put_in(w, i, MW_NOW, NONE);
     if ((w->marks[i] & FIRST) && its != NULL && its->put != 0)
       put_in(w, i, MW_OLD, its->put);
   }
@@ -625,7 +635,7 @@ static news *coming(const looking *w, mw_handle h) {
   note_leaf(w, h);
   if (w->f->root == MW_NONE || !lua_istable(w->L, -1)) return NULL;
   its = find_news(w->f, mwb_handle_of(w->L, w->s, -1));
-  return (its != NULL && its->comes && its->put == 0) ? its : NULL;
+  return (its != NULL && its->comes && !is_own(its)) ? its : NULL;
 }
 
 /* Tells of each field of what comes, and of what is below and comes, too. */
@@ -681,7 +691,7 @@ static int is_news(looking *w, const mwb_folded *at) {
   const news *its;
   if (w->f->root == MW_NONE) return 1;
   its = find_news(w->f, h);
-  if (its != NULL && its->comes) return its->put != 0 && at->last > its->put;
+  if (its != NULL && its->comes) return is_own(its) && at->last > its->put;
   return (its == NULL || !its->goes) && is_below(w, h);
 }
 
