@@ -106,8 +106,7 @@ static inline uint32_t mwi_range_end(const mwi_owner *o) {
 /* Is there room for an entry of the owner, and does the entry need nothing
 ** else than room?  The log is the top, or there are no entries at all. */
 static inline int mwi_journal_is_ready(const mwi_journal *part,
-                                       mw_owner owner) {
-  const mwi_owner *o = mwi_owner_at(part, owner);
+                                       const mwi_owner *o) {
   return (part->top == o->log || part->entries == 0) &&
          o->log->n < o->log->size && o->above == NULL;
 }
@@ -119,8 +118,7 @@ static inline int mwi_journal_has_entries(const mwi_journal *part) {
 
 /* Have others than the owner entries? */
 static inline int mwi_journal_has_others(const mwi_journal *part,
-                                         mw_owner owner) {
-  const mwi_owner *o = mwi_owner_at(part, owner);
+                                         const mwi_owner *o) {
   return part->entries > mwi_range_end(o) - o->mark;
 }
 
@@ -148,10 +146,10 @@ static inline uint32_t mwi_number_of(uint64_t seq) {
 }
 
 /* Appends an entry without strings for an owner that is ready. */
-static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
+static inline void mwi_journal_append(mwi_journal *part, const mwi_owner *o,
                                       const mw_entry *entry) {
-  mwi_log *log = mwi_owner_at(part, owner)->log;
-  mwi_assert(mwi_journal_is_ready(part, owner));
+  mwi_log *log = o->log;
+  mwi_assert(mwi_journal_is_ready(part, o));
   part->top = log;
   part->entries++;
   log->entries[log->n] = *entry;

@@ -48,8 +48,7 @@ static void forget_owners(mwb_state *s) {
   mw_engine *e = s->engine;
   const mwb_coroutine *t;
   for (t = s->journal->coroutines; t != NULL; t = t->next) {
-    const mwi_owner *o =
-        (t->newest == 0) ? NULL : mwi_owner_at(&e->journal, t->newest);
+    const mwi_owner *o = (t->newest == NULL) ? NULL : t->newest->its;
     while (o != NULL) {
       const mwi_owner *below = mwi_owner_below(o);
       mw_owner_forget(e, o->number);
@@ -94,11 +93,12 @@ void mw_lua_host(lua_State *L, const mw_host *host) {
 
 mw_owner mw_lua_owner(lua_State *L) {
   mwb_state *s = need_state(L, "mw_lua_owner");
-  mw_owner owner;
+  const mwb_transaction *tx;
   if (s->engine->journal.open == 0) return 0;
-  owner = mwb_owner_of(L, s);
-  if (owner != 0) mwb_coroutine_of(s, owner)->hides = 1;
-  return owner;
+  tx = mwb_transaction_now(L, s);
+  if (tx == NULL) return 0;
+  tx->of->hides = 1;
+  return tx->its->number;
 }
 
 mw_handle mw_lua_handle(lua_State *L, int index) {

@@ -68,8 +68,8 @@ static void write_cell(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_begin_entry(L, s, &entry);
   mwb_push_cell(L, OBJECT);
   mwb_prepare(L, s, h, KEY, VALUE, OLD, &entry);
-  if (entry.wanted && entry.owner != 0)
-    mwb_hold_value(L, &mwb_coroutine_of(s, entry.owner)->held, 0, OBJECT);
+  if (entry.wanted && entry.tx != NULL)
+    mwb_hold_value(L, &entry.tx->of->held, 0, OBJECT);
   lua_pushvalue(L, VALUE);
   mwb_set_cell(L, OBJECT);
   mwb_append_entry(L, s, &entry);
@@ -237,12 +237,11 @@ static void ask_one(lua_State *L, mwb_state *s, progress *p) {
 /* Returns the number, as a cause, of the last entry that was appended: it was
 ** given before the entry if somebody asked for it then. */
 static uint32_t last_number(lua_State *L, mwb_state *s) {
-  mw_owner owner = mwb_owner_of(L, s);
-  const mw_entry *entries = NULL;
-  size_t n = 0;
-  if (owner != 0) entries = mw_owner_entries(s->engine, owner, &n);
-  return (n > 0) ? mw_entry_number(&entries[n - 1])
-                 : (uint32_t)s->engine->journal.seq;
+  const mwb_transaction *tx = mwb_transaction_now(L, s);
+  const mwi_log *log = (tx == NULL) ? NULL : tx->its->log;
+  return (log != NULL && log->n > tx->its->mark)
+             ? mw_entry_number(&log->entries[log->n - 1])
+             : (uint32_t)s->engine->journal.seq;
 }
 
 static void store_one(lua_State *L, mwb_state *s, progress *p) {

@@ -227,7 +227,7 @@ static int lose(lua_State *L) {
   if (t == NULL || s->engine == NULL) return 0;
   *record = NULL;
   if (s->journal->coroutine == t) s->journal->running = NULL;
-  if (t->newest != 0 && !t->kept) {
+  if (t->newest != NULL && !t->kept) {
     lua_getiuservalue(L, 1, VALUES);
     lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
     t->kept = 1;

@@ -264,7 +264,7 @@ uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held) {
 }
 
 /* Pushes the context on the top with a transaction; pops the former. */
-static void add_transaction(lua_State *L, mwb_state *s, mw_owner owner) {
+static void add_transaction(lua_State *L, const mwb_transaction *tx) {
   static const char *const names[] = {"epoch", "origin", "scope", NULL};
   int i, from = lua_gettop(L);
   lua_createtable(L, 0, 4);
@@ -272,7 +272,7 @@ static void add_transaction(lua_State *L, mwb_state *s, mw_owner owner) {
     lua_getfield(L, from, names[i]);
     lua_setfield(L, -2, names[i]);
   }
-  mwb_push_label(L, s, owner);
+  mwb_push_label(L, tx);
   lua_setfield(L, -2, "transaction");
   lua_replace(L, from);
 }
@@ -312,8 +312,8 @@ enum { ITS = 1, NEWER, OLDER };
 ** a context share it still. */
 static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
                          const delivered *its, mw_entry *copy) {
-  mw_owner owner = its->values->owner;
-  const mwb_held *from = &mwb_coroutine_of(s, owner)->held;
+  const mwb_transaction *tx = mwb_transaction_of(s, its->values->owner);
+  const mwb_held *from = &tx->of->held;
   mwb_taken *last = &s->journal->taken;
   if (copy->where != 0) {
     mwb_push_value(L, NEWER, copy->where);
@@ -321,15 +321,14 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
     lua_settop(L, OLDER);
   }
   if (last->from != from->id || last->context != copy->context ||
-      last->to != held->id ||
-      last->order != mwb_transaction_of(s, owner)->order) {
+      last->to != held->id || last->order != tx->order) {
     mwb_push_value(L, NEWER, copy->context);
-    add_transaction(L, s, owner);
+    add_transaction(L, tx);
     last->number = mwb_hold_value(L, held, 0, OLDER + 1);
     last->from = from->id;
     last->context = copy->context;
     last->to = held->id;
-    last->order = mwb_transaction_of(s, owner)->order;
+    last->order = tx->order;
     lua_settop(L, OLDER);
   }
   copy->context = last->number;

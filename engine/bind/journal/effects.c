@@ -69,8 +69,8 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
                                        "effects");
 }
 
-static mw_entry *log_of(const mwb_coroutine *t) {
-  return mwi_owner_at(&t->s->engine->journal, t->newest)->log->entries;
+static const mw_entry *log_of(const mwb_coroutine *t) {
+  return t->newest->its->log->entries;
 }
 
 mwb_place mwb_find_entries(lua_State *L, int index) {
@@ -166,11 +166,9 @@ static void push_copies(lua_State *L, mwb_coroutine *t, uint32_t first,
   if (shares) t->held.n = fx->held.n;
 }
 
-void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner, int some) {
-  size_t n;
-  mw_owner_entries(s->engine, owner, &n);
-  push_copies(L, mwb_coroutine_of(s, owner),
-              mwi_owner_at(&s->engine->journal, owner)->mark, n, some, 0);
+void mwb_push_copies(lua_State *L, const mwb_transaction *tx, int some) {
+  const mwi_owner *o = tx->its;
+  push_copies(L, tx->of, o->mark, mwi_range_end(o) - o->mark, some, 0);
 }
 
 /* Pushes the store for the entries of the coroutine. */
@@ -266,17 +264,14 @@ static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
   hold_objects(L, t->s, fx, index);
 }
 
-void mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  uint32_t first = mwi_owner_at(&s->engine->journal, owner)->mark;
-  size_t n;
-  mw_owner_entries(s->engine, owner, &n);
+void mwb_push_effects(lua_State *L, const mwb_transaction *tx) {
+  uint32_t first = tx->its->mark, n = mwi_range_end(tx->its) - first;
   if (n <= FEW)
-    push_few(L, t, first, n);
-  else if (t->hides)
-    push_copies(L, t, first, n, 1, 0);
+    push_few(L, tx->of, first, n);
+  else if (tx->of->hides)
+    push_copies(L, tx->of, first, n, 1, 0);
   else
-    push_view(L, t, first, n);
+    push_view(L, tx->of, first, n);
 }
 
 static const char *const fields[] = {"key", "old", "new"};

@@ -132,9 +132,8 @@ static int find_place(lua_State *L) {
 
 static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
   int open = s->engine->journal.open > 0 && !s->journal->restoring;
-  entry->owner = open ? mwb_owner_of(L, s) : 0;
-  entry->order =
-      (entry->owner == 0) ? 0 : mwb_transaction_of(s, entry->owner)->order;
+  entry->tx = open ? mwb_transaction_now(L, s) : NULL;
+  entry->order = (entry->tx == NULL) ? 0 : entry->tx->order;
 }
 
 int mwb_find_caller(lua_State *L, lua_Debug *ar) {
@@ -194,6 +193,10 @@ void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   find_owner(L, s, entry);
 }
 
+static mw_owner owner_of(const mwb_entry *entry) {
+  return (entry->tx == NULL) ? 0 : entry->tx->its->number;
+}
+
 /* Moves when an entry is appended or delivered, and when a page goes. */
 static uint64_t stamp_of(const mwb_state *s) {
   return s->engine->journal.seq + s->engine->reader.last + s->journal->held_ids;
@@ -201,20 +204,20 @@ static uint64_t stamp_of(const mwb_state *s) {
 
 int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
   const mwi_journal *journal = &s->engine->journal;
-  if (entry->owner == 0) return entry->stamp == stamp_of(s);
-  return mwb_transaction_of(s, entry->owner)->order == entry->order &&
+  if (entry->tx == NULL) return entry->stamp == stamp_of(s);
+  return entry->tx->order == entry->order &&
          (entry->has_field || !journal->mixed);
 }
 
 /* Sets the field, and reserves memory.  A field of the owner's is kept. */
 static void reserve(lua_State *L, mwb_state *s, int key, mwb_entry *entry) {
   mw_engine *e = s->engine;
-  mwb_check(L, mw_journal_reserve(e, entry->owner, &L));
+  mwb_check(L, mw_journal_reserve(e, owner_of(entry), &L));
   if (!mw_journal_is_mixed(e)) return;
   memset(&entry->field, 0, sizeof(entry->field));
   if (!mwi_no_field(entry->its.kind, &entry->field))
     entry->field =
-        (entry->owner != 0) ? mwb_key_to_keep(L, s, key) : mwb_key(L, s, key);
+        (entry->tx != NULL) ? mwb_key_to_keep(L, s, key) : mwb_key(L, s, key);
   entry->has_field = 1;
 }
 
@@ -226,11 +229,10 @@ static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
   if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
   mwb_pack(L, s, held, 0, old, its, MW_OLD);
   mwb_pack(L, s, held, 0, value, its, MW_NOW);
-  its->where =
-      mwb_wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
+  its->where = mwb_wants_where(s, entry->tx) ? mwb_hold_where(L, s, held) : 0;
   its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
   its->cause = mwb_cause(L, s);
-  if (entry->owner != 0) return;
+  if (entry->tx != NULL) return;
   if (key != 0) mwb_mark_key(L, s, key, its);
   if (mwb_alive(L, s, its->obj))
     mwb_hold_in_page(L, s, held, its->obj, lua_gettop(L));
@@ -245,21 +247,19 @@ void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
   its->seq = entry->number;
   its->obj = h;
   its->kind = (uint8_t)kind;
-  if (entry->owner == 0 ||
-      mwb_transaction_of(s, entry->owner)->order != entry->order)
+  if (entry->tx == NULL || entry->tx->order != entry->order)
     find_owner(L, s, entry);
   if (!mwb_appends(s)) return;
-  if (entry->owner != 0)
-    hold_parts(L, s, key, value, old, entry,
-               &mwb_coroutine_of(s, entry->owner)->held);
+  if (entry->tx != NULL)
+    hold_parts(L, s, key, value, old, entry, &entry->tx->of->held);
   else if (mwb_is_read(s))
     hold_parts(L, s, key, value, old, entry, mwb_need_page(L, s));
   else if (s->engine->journal.entries == 0)
     return;
-  if (kind == MW_UPDATE && (entry->owner != 0 || mwb_is_read(s)))
+  if (kind == MW_UPDATE && (entry->tx != NULL || mwb_is_read(s)))
     changes = mwb_set_kind(its);
-  if (!changes && (entry->owner == 0 ? s->engine->journal.entries == 0
-                                     : !mwb_hides(s, entry->owner)))
+  if (!changes && (entry->tx == NULL ? s->engine->journal.entries == 0
+                                     : !mwb_hides(s, entry->tx)))
     return;
   entry->wanted = 1;
   reserve(L, s, key, entry);
@@ -274,7 +274,7 @@ void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
 void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry) {
   mw_engine *e = s->engine;
   if (!entry->wanted || e == NULL || !mwb_appends(s)) return;
-  mwb_check(L, mw_journal_append(e, entry->owner, &entry->its,
+  mwb_check(L, mw_journal_append(e, owner_of(entry), &entry->its,
                                  entry->has_field ? &entry->field : NULL, &L));
 }
 

@@ -27,8 +27,9 @@ enum {
 };
 
 typedef struct mwb_coroutine mwb_coroutine; /* see below */
-typedef struct mwb_batch mwb_batch;         /* see batch.c */
-typedef struct mwb_origin mwb_origin;       /* see origin.c */
+typedef struct mwb_transaction mwb_transaction;
+typedef struct mwb_batch mwb_batch;   /* see batch.c */
+typedef struct mwb_origin mwb_origin; /* see origin.c */
 
 /* The table that holds the values to which entries refer: see entry.c. */
 typedef struct mwb_held {
@@ -77,7 +78,7 @@ struct mwb_coroutine {
   int kept;                  /* and is the table of held values there? */
   int has_values;            /* is there such a table? */
   int shared;                /* may others need values of ended transactions? */
-  mw_owner newest;           /* the open transaction that began last, or 0 */
+  mwb_transaction *newest;   /* open, and the last that began; or NULL */
   int hides;                 /* are there entries that effects leave out? */
   uint32_t viewed;           /* effects look at the entries below this number */
   mwb_batch *batch;          /* likewise, of batches, or NULL */
@@ -127,9 +128,9 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
 ** ======================================================= */
 
 /* What the binding knows of a transaction. */
-typedef struct mwb_transaction {
+struct mwb_transaction {
   mwb_coroutine *of;
-  mw_owner owner;
+  mwi_owner *its;     /* in the engine */
   uint64_t order;     /* of the begin; 0: not open */
   uint32_t held;      /* values held at the begin */
   const void *run_of; /* the object whose run this is, or NULL */
@@ -137,7 +138,7 @@ typedef struct mwb_transaction {
   uint8_t ending;     /* is the transaction being committed? */
   uint8_t lost;       /* its handle is lost, and its coroutine, too */
   uint8_t extras;     /* is there a table of extras? */
-} mwb_transaction;
+};
 
 /* The record of the running coroutine, or NULL. */
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s);
@@ -170,10 +171,10 @@ static inline const mwb_coroutine *mwb_owning(lua_State *L, mwb_state *s,
 }
 
 /* Returns the transaction that owns a write which the running coroutine makes
-** now, or 0. */
-static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
+** now, or NULL. */
+static inline mwb_transaction *mwb_transaction_now(lua_State *L, mwb_state *s) {
   const mwb_coroutine *t = mwb_owning(L, s, MWB_BY_TRANSACTION);
-  return (t == NULL) ? 0 : t->newest;
+  return (t == NULL) ? NULL : t->newest;
 }
 
 /* An owner's transaction does not move; one that has ended has the order 0. */
@@ -188,10 +189,10 @@ static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
   return mwb_transaction_of(s, owner)->of;
 }
 
-/* Does anybody want the place of a write of the owner? */
-static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
-  return s->journal->wheres > 0 ||
-         (owner != 0 && mwb_transaction_of(s, owner)->where);
+/* Does anybody want the place of a write that the transaction owns, if any? */
+static inline int mwb_wants_where(const mwb_state *s,
+                                  const mwb_transaction *tx) {
+  return s->journal->wheres > 0 || (tx != NULL && tx->where);
 }
 
 /* Returns the coroutine of those that wait for the running one which is nearest
@@ -202,9 +203,9 @@ lua_State *mwb_nearest_coroutine(lua_State *L, mwb_state *s,
 /* Is an entry needed for a write of nil to a field that is absent?  Effects
 ** leave the entry out.  It says that the owner has written the field later than
 ** others, who would restore another value. */
-static inline int mwb_hides(const mwb_state *s, mw_owner owner) {
-  if (!mwi_journal_has_others(&s->engine->journal, owner)) return 0;
-  mwb_coroutine_of(s, owner)->hides = 1;
+static inline int mwb_hides(const mwb_state *s, const mwb_transaction *tx) {
+  if (!mwi_journal_has_others(&s->engine->journal, tx->its)) return 0;
+  tx->of->hides = 1;
   return 1;
 }
 
@@ -220,7 +221,7 @@ void mwb_push_values(lua_State *L, const mwb_coroutine *t);
 void mwb_set_values(lua_State *L, mwb_coroutine *t);
 
 /* transaction.c: pushes the label of an open transaction, or a number. */
-void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
+void mwb_push_label(lua_State *L, const mwb_transaction *tx);
 
 /* }====================================================== */
 
@@ -244,13 +245,13 @@ static inline int mwb_appends(const mwb_state *s) {
 /* An entry that is being made. */
 typedef struct mwb_entry {
   mw_entry its;
-  mw_owner owner;  /* 0: nobody can take the write back */
-  uint64_t order;  /* of the owner's begin */
-  uint64_t stamp;  /* without an owner: when the entry was prepared */
-  uint64_t number; /* of the change, or 0: see mw_entry */
-  int wanted;      /* is there something to append? */
-  int has_field;   /* is `field` set? */
-  mw_value field;  /* as a mixed journal knows the field */
+  mwb_transaction *tx; /* NULL: nobody can take the write back */
+  uint64_t order;      /* of its begin */
+  uint64_t stamp;      /* without one: when the entry was prepared */
+  uint64_t number;     /* of the change, or 0: see mw_entry */
+  int wanted;          /* is there something to append? */
+  int has_field;       /* is `field` set? */
+  mw_value field;      /* as a mixed journal knows the field */
 } mwb_entry;
 
 /* Begins the entry of a write, and finds the transaction that owns the write.
@@ -452,8 +453,8 @@ int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
 
 /* Pushes the effects of an open transaction; effects with a copy of all its
 ** entries, or (`some`) of those that effects have. */
-void mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
-void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner, int some);
+void mwb_push_effects(lua_State *L, const mwb_transaction *tx);
+void mwb_push_copies(lua_State *L, const mwb_transaction *tx, int some);
 
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
@@ -607,7 +608,7 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
 ** that look at entries which will change.  Pushes the first error or nil, the
 ** value of the fold, and effects to tell of, or nil.  Raises if there is no
 ** memory; then the caller may try again. */
-void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard);
+void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard);
 
 /* }====================================================== */
 

@@ -24,9 +24,9 @@
 ** Restoring
 ** ======================================================= */
 
-/* The stack of `rewind_writes`: the owner, the first error, the shadow of
+/* The stack of `rewind_writes`: the transaction, the first error, the shadow of
 ** `last`, and what the entries hold. */
-enum { OWNER = 1, FIRST_ERROR, LAST_SHADOW, HELD };
+enum { TX = 1, FIRST_ERROR, LAST_SHADOW, HELD };
 
 typedef struct undo {
   lua_State *L;   /* first: the callbacks below find only this */
@@ -110,14 +110,14 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   lua_settop(L, HELD);
 }
 
-/* rewind(owner) -> the first error */
+/* rewind(transaction) -> the first error */
 static int rewind_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mw_owner owner = (mw_owner)lua_tointeger(L, OWNER);
+  const mwb_transaction *tx = (const mwb_transaction *)lua_touserdata(L, TX);
   undo u = {L, MW_NONE};
   lua_settop(L, LAST_SHADOW);
-  mwb_push_values(L, mwb_coroutine_of(s, owner));
-  mwb_check(L, mw_owner_rewind(s->engine, owner, &u));
+  mwb_push_values(L, tx->of);
+  mwb_check(L, mw_owner_rewind(s->engine, tx->its->number, &u));
   lua_settop(L, FIRST_ERROR);
   return 1;
 }
@@ -274,31 +274,33 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
 
 /* Before an owner is forgotten, whose writes were taken back: effects that look
 ** at entries which get its old values get copies. */
-static void freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
-  const mwi_stake *its = mwi_owner_at(&s->engine->journal, owner)->last;
+static void freeze_heirs(lua_State *L, const mwb_transaction *tx) {
+  const mwi_stake *its = tx->its->last;
   for (; its != NULL; its = its->before)
     if (its->newer != NULL) /* has somebody written the field later? */
-      mwb_freeze(L, mwb_coroutine_of(s, its->newer->owner->number), 0, 0);
+      mwb_freeze(L, mwb_coroutine_of(tx->of->s, its->newer->owner->number), 0,
+                 0);
 }
 
-void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard) {
+void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard) {
+  mwb_state *s = tx->of->s;
   int held = lua_gettop(L) + 2, status;
-  const mwi_owner *o = mwi_owner_at(&s->engine->journal, owner);
+  const mwi_owner *o = tx->its;
   mwb_place p = {NULL, held, 0};
-  lua_pushinteger(L, (lua_Integer)owner);
+  lua_pushlightuserdata(L, tx);
   s->journal->restoring++;
   status = mwb_pcall(L, s, rewind_writes, 1, 1);
   s->journal->restoring--;
   if (status != LUA_OK) lua_error(L);
-  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  mwb_push_values(L, tx->of);
   p.entries = o->log->entries + o->mark;
-  mwb_fold_heard(L, s, heard, &p, mwi_range_end(o) - o->mark, owner);
+  mwb_fold_heard(L, s, heard, &p, mwi_range_end(o) - o->mark, o->number);
   if (heard->n > 0)
-    mwb_push_copies(L, s, owner, 0);
+    mwb_push_copies(L, tx, 0);
   else
     lua_pushnil(L);
   lua_remove(L, held);
-  freeze_heirs(L, s, owner);
+  freeze_heirs(L, tx);
 }
 
 /* tell_undone(object, key, value from before the rollback, kind of the entry,

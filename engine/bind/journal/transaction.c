@@ -63,7 +63,7 @@ static void set_extras(lua_State *L, mwb_transaction *tx) {
   int has = lua_istable(L, -1);
   mwb_push_values(L, tx->of);
   lua_insert(L, -2);
-  lua_rawseti(L, -2, -(lua_Integer)tx->owner);
+  lua_rawseti(L, -2, -(lua_Integer)tx->its->number);
   lua_pop(L, 1);
   tx->extras = (uint8_t)has;
 }
@@ -75,7 +75,7 @@ static int push_extras(lua_State *L, const mwb_transaction *tx) {
     return LUA_TNIL;
   }
   mwb_push_values(L, tx->of);
-  lua_rawgeti(L, -1, -(lua_Integer)tx->owner);
+  lua_rawgeti(L, -1, -(lua_Integer)tx->its->number);
   lua_replace(L, -2);
   return LUA_TTABLE;
 }
@@ -143,17 +143,16 @@ static void end_extras(lua_State *L, const mwb_state *s, int extras,
 
 /* The transaction that owns a write which the caller makes now, or NULL. */
 static mwb_transaction *transaction_of_caller(lua_State *L, mwb_state *s) {
-  mw_owner owner = (s->engine->journal.open == 0) ? 0 : mwb_owner_of(L, s);
-  return (owner == 0) ? NULL : mwb_transaction_of(s, owner);
+  return (s->engine->journal.open == 0) ? NULL : mwb_transaction_now(L, s);
 }
 
 /* The owner has ended, with `below` below it in its log.  Takes the transaction
 ** from its coroutine, and pushes its extras, or nil. */
-static void close_transaction(lua_State *L, mwb_transaction *tx, mw_owner below,
-                              int committed) {
+static void close_transaction(lua_State *L, mwb_transaction *tx,
+                              mwb_transaction *below, int committed) {
   mwb_coroutine *t = tx->of;
   mwb_state *s = t->s;
-  int newest = t->newest == tx->owner;
+  int newest = t->newest == tx;
   push_extras(L, tx);
   if (tx->extras) {
     lua_pushnil(L);
@@ -161,7 +160,7 @@ static void close_transaction(lua_State *L, mwb_transaction *tx, mw_owner below,
   }
   tx->order = 0;
   if (newest) t->newest = below;
-  if (t->newest == 0) {
+  if (t->newest == NULL) {
     t->hides = 0;
     if (t->shared) {
       lua_pushboolean(L, 0);
@@ -173,7 +172,7 @@ static void close_transaction(lua_State *L, mwb_transaction *tx, mw_owner below,
     mwb_release_values(L, t, tx->held);
   }
   mwb_set_began(L, s, t, MWB_BY_TRANSACTION,
-                (t->newest == 0) ? 0 : mwb_transaction_of(s, t->newest)->order);
+                (t->newest == NULL) ? 0 : t->newest->order);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (mwb_has_orphans(s)) s->pending = 1;
 }
@@ -190,10 +189,17 @@ static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
   lua_pop(L, 1);
 }
 
-/* Returns the number of the owner below in the same log, or 0. */
-static mw_owner owner_below(const mwi_owner *o) {
-  const mwi_owner *below = mwi_owner_below(o);
-  return (below == NULL) ? 0 : below->number;
+/* Returns the parent, or NULL. */
+static mwb_transaction *parent_of(const mwb_transaction *tx) {
+  const mwi_owner *parent = tx->its->parent;
+  return (parent == NULL) ? NULL
+                          : mwb_transaction_of(tx->of->s, parent->number);
+}
+
+/* Returns the parent if it is of the same coroutine, or NULL. */
+static mwb_transaction *below_of(const mwb_transaction *tx,
+                                 mwb_transaction *parent) {
+  return (parent != NULL && parent->of == tx->of) ? parent : NULL;
 }
 
 /* take_back(transaction) -> the first error of a guard, or nil: takes its
@@ -203,19 +209,18 @@ static int take_back(lua_State *L) {
   enum { TX = 1, TAKEN, ERROR, HEARD, EFFECTS, EXTRAS };
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, TX);
-  const mwi_owner *o = mwi_owner_at(&s->engine->journal, tx->owner);
-  mw_owner below;
+  mwb_transaction *below;
   uint64_t at = mw_delivery_last(s->engine);
   mwb_fold heard;
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
   if (s->journal->takes)
-    mwb_push_entries(L, s, tx->owner);
+    mwb_push_entries(L, s, tx->its->number);
   else
     lua_pushnil(L);
-  mwb_freeze(L, tx->of, o->mark, 0);
-  mwb_undo(L, s, tx->owner, &heard);
-  below = owner_below(o);
-  mw_owner_forget(s->engine, tx->owner);
+  mwb_freeze(L, tx->of, tx->its->mark, 0);
+  mwb_undo(L, tx, &heard);
+  below = below_of(tx, parent_of(tx));
+  mw_owner_forget(s->engine, tx->its->number);
   close_transaction(L, tx, below, 0);
   tell_taken(L, s, TAKEN, at);
   mwb_tell_undone(L, s, &heard, EFFECTS, ERROR, NULL);
@@ -227,7 +232,7 @@ static int take_back(lua_State *L) {
 /* Pushes the effects of a transaction, and gives them to who asked for them
 ** before anybody has them. */
 static void push_kept_effects(lua_State *L, const mwb_transaction *tx) {
-  mwb_push_effects(L, tx->of->s, tx->owner);
+  mwb_push_effects(L, tx);
   if (!tx->extras) return;
   if (push_extra(L, tx, "keep") == LUA_TFUNCTION) {
     lua_pushvalue(L, -2);
@@ -242,21 +247,19 @@ static void push_kept_effects(lua_State *L, const mwb_transaction *tx) {
 static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
-  const mwi_owner *o = mwi_owner_at(&s->engine->journal, tx->owner);
-  mwb_transaction *parent = NULL;
-  mw_owner below;
+  mwb_transaction *parent, *below;
   int handed, code;
   if (!lua_toboolean(L, 2)) {
     push_kept_effects(L, tx);
     lua_replace(L, 2);
   }
-  below = owner_below(o);
-  if (o->parent != NULL) parent = mwb_transaction_of(s, o->parent->number);
-  if (below == 0 || mwi_owner_is_mingled(o)) /* do entries move? */
-    mwb_freeze(L, tx->of, 0, below == 0 && o->above == NULL);
-  if (parent != NULL && below == 0) mwb_freeze(L, parent->of, 0, 0);
+  parent = parent_of(tx);
+  below = below_of(tx, parent);
+  if (below == NULL || mwi_owner_is_mingled(tx->its)) /* do entries move? */
+    mwb_freeze(L, tx->of, 0, below == NULL && tx->its->above == NULL);
+  if (parent != below) mwb_freeze(L, parent->of, 0, 0);
   handed = tx->extras && parent != NULL && hand_calls(L, tx, parent);
-  code = mw_owner_commit(s->engine, tx->owner, &L);
+  code = mw_owner_commit(s->engine, tx->its->number, &L);
   if (code != MW_OK) {
     if (handed) drop_calls(L, parent);
     mwb_check(L, code);
@@ -323,8 +326,8 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
     mwb_set_values(L, t);
   }
   parent = transaction_of_caller(L, s);
-  owner = mw_owner_begin(s->engine, (parent == NULL) ? 0 : parent->owner,
-                         t->newest);
+  owner = mw_owner_begin(s->engine, (parent == NULL) ? 0 : parent->its->number,
+                         (t->newest == NULL) ? 0 : t->newest->its->number);
   if (owner == 0) mwb_check(L, MW_NOMEM);
   if (mwi_column_need(s->engine, &s->journal->transactions, owner,
                       MWI_PAGE * sizeof(*tx)) == NULL) {
@@ -334,11 +337,11 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   tx = mwb_transaction_of(s, owner);
   memset(tx, 0, sizeof(*tx));
   tx->of = t;
-  tx->owner = owner;
+  tx->its = mwi_owner_at(&s->engine->journal, owner);
   tx->order = ++s->journal->orders;
   tx->held = t->held.n;
   if (parent != NULL) tx->where = parent->where;
-  t->newest = owner;
+  t->newest = tx;
   mwb_set_began(L, s, t, MWB_BY_TRANSACTION, tx->order);
   mwb_need(s, MWB_APPENDS, 1);
   return tx;
@@ -631,10 +634,7 @@ static int is_in_run(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const void *object = lua_topointer(L, 1);
   const mwb_transaction *tx = transaction_of_caller(L, s);
-  while (tx != NULL && tx->run_of != object) {
-    mw_owner parent = mw_owner_parent(s->engine, tx->owner);
-    tx = (parent == 0) ? NULL : mwb_transaction_of(s, parent);
-  }
+  while (tx != NULL && tx->run_of != object) tx = parent_of(tx);
   lua_pushboolean(L, tx != NULL);
   return 1;
 }
@@ -645,8 +645,7 @@ static int is_in_run(lua_State *L) {
 ** For the library's Lua files
 ** ======================================================= */
 
-void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner) {
-  const mwb_transaction *tx = mwb_transaction_of(s, owner);
+void mwb_push_label(lua_State *L, const mwb_transaction *tx) {
   if (push_extra(L, tx, "label") != LUA_TNIL) return;
   lua_pop(L, 1);
   lua_pushinteger(L, (lua_Integer)tx->order);

@@ -236,7 +236,7 @@ static int push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   lua_pushinteger(L, (lua_Integer)order);
   while (mw_owner_parent(s->engine, owner) != 0)
     owner = mw_owner_parent(s->engine, owner);
-  mwb_push_label(L, s, owner);
+  mwb_push_label(L, mwb_transaction_of(s, owner));
   push_entry(L, s, at, &entry, mw_delivery_of(s->engine, entry.cause, last), 0);
   lua_remove(L, at);
   return OWNED;

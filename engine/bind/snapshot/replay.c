@@ -19,7 +19,8 @@ static int moment(lua_State *L) {
 
 /* owner() -> the number of the transaction that owns a write now */
 static int owner(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mwb_owner_of(L, mwb_enter_to_read(L)));
+  const mwb_transaction *tx = mwb_transaction_now(L, mwb_enter_to_read(L));
+  lua_pushinteger(L, (tx == NULL) ? 0 : (lua_Integer)tx->its->number);
   return 1;
 }
 
@@ -28,7 +29,7 @@ static int copy(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_owner of = (mw_owner)lua_tointeger(L, 1);
   lua_settop(L, 0);
-  mwb_push_copies(L, s, of, 1);
+  mwb_push_copies(L, mwb_transaction_of(s, of), 1);
   return 1;
 }
 

@@ -329,22 +329,21 @@ uint64_t mwb_write_number(mwb_write *w) {
 }
 
 /* Returns the held values of an entry that can be appended at once, or NULL. */
-static mwb_held *find_held(const mwb_state *s, mw_owner owner) {
+static mwb_held *find_held(const mwb_state *s, const mwb_transaction *tx) {
   const mwi_journal *journal = &s->engine->journal;
-  if (owner == 0)
-    return (journal->entries == 0 && mwb_page_is_ready(s))
-               ? &s->journal->page_holder.held
-               : NULL;
-  if (!mwi_journal_is_ready(journal, owner)) return NULL;
-  return &mwb_coroutine_of(s, owner)->held;
+  if (tx != NULL)
+    return mwi_journal_is_ready(journal, tx->its) ? &tx->of->held : NULL;
+  return (journal->entries == 0 && mwb_page_is_ready(s))
+             ? &s->journal->page_holder.held
+             : NULL;
 }
 
 /* Stores and appends the entry, if that takes one `rawset` and there is room.
 ** Reads the old value anew, because a guard may have written. */
-static int store_simply(mwb_write *w, mw_owner owner, int is_read) {
+static int store_simply(mwb_write *w, const mwb_transaction *tx, int is_read) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  mwb_held *held = w->simple ? find_held(s, owner) : NULL;
+  mwb_held *held = w->simple ? find_held(s, tx) : NULL;
   mw_entry entry;
   int top, type;
   if (held == NULL) return 0;
@@ -356,28 +355,28 @@ static int store_simply(mwb_write *w, mw_owner owner, int is_read) {
     entry.value[MW_KEY] = w->change.key.u;
   }
   entry.context = is_read ? mwb_hold_ready(L, s, held) : 0;
-  entry.where = mwb_wants_where(s, owner) ? mwb_hold_where(L, s, held) : 0;
+  entry.where = mwb_wants_where(s, tx) ? mwb_hold_where(L, s, held) : 0;
   top = lua_gettop(L);
   type = push_known(L, s, w->shadow);
   mwb_pack_as(L, s, held, 0, top + 1, type, &entry, MW_OLD);
   mwb_pack_as(L, s, held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
   lua_settop(L, top);
-  if (owner == 0) {
+  if (tx == NULL) {
     mwb_mark_key(L, s, KEY, &entry);
     mwb_hold_in_page(L, s, held, w->obj, OBJECT);
   }
   store_pair(w);
-  if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner)))
+  if (!mwb_set_kind(&entry) && (tx == NULL || !mwb_hides(s, tx)))
     return 1; /* nothing has changed, nor hides what others wrote */
   if (w->change.flags_only) entry.kind = MW_RAW; /* see `raw_set` */
   entry.obj = w->obj;
   entry.seq = mwb_write_number(w);
   entry.cause = mwb_cause(L, s);
-  if (owner == 0) {
+  if (tx == NULL) {
     entry.seq = mwi_journal_stamp(&s->engine->journal, entry.seq);
     mwi_reader_put(s->engine, &entry, 1);
   } else {
-    mwi_journal_append(&s->engine->journal, owner, &entry);
+    mwi_journal_append(&s->engine->journal, tx->its, &entry);
   }
   return 1;
 }
@@ -389,7 +388,7 @@ void mwb_store_field(mwb_write *w) {
   const mwi_journal *journal = &s->engine->journal;
   int is_read, top;
   mwb_entry entry;
-  mw_owner owner = 0;
+  const mwb_transaction *tx = NULL;
   if (w->is_stored) return;
   if ((s->needs & MWB_APPENDS) == 0 || w->ignored || s->journal->restoring) {
     store_pair(w); /* nobody wants an entry */
@@ -400,12 +399,12 @@ void mwb_store_field(mwb_write *w) {
     if (w->r != NULL) look_again(w);
     is_read = mwi_is_read(&s->engine->reader);
   }
-  if (journal->open > 0) owner = mwb_owner_of(L, s);
-  if (owner == 0 && !is_read && journal->entries == 0) {
-    store_pair(w);
+  if (journal->open > 0) tx = mwb_transaction_now(L, s);
+  if (tx == NULL && !is_read && journal->entries == 0) {
+    store_pair(w); /* nobody wants an entry */
     return;
   }
-  if (store_simply(w, owner, is_read)) return;
+  if (store_simply(w, tx, is_read)) return;
   top = lua_gettop(L);
   if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
       lua_type(L, KEY) == LUA_TNUMBER)
