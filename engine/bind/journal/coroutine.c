@@ -115,28 +115,6 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
   return t;
 }
 
-static int has_begun(const mwb_coroutine *t) {
-  return t->began[MWB_BY_TRANSACTION] != 0 || t->began[MWB_BY_BATCH] != 0 ||
-         t->began[MWB_BY_ORIGIN] != 0;
-}
-
-static void link_coroutine(mwb_state *s, mwb_coroutine *t) {
-  t->prev = NULL;
-  t->next = s->journal->coroutines;
-  if (t->next != NULL) t->next->prev = t;
-  s->journal->coroutines = t;
-  s->journal->n_coroutines++;
-}
-
-static void unlink_coroutine(mwb_state *s, mwb_coroutine *t) {
-  if (t->next != NULL) t->next->prev = t->prev;
-  if (t->prev != NULL)
-    t->prev->next = t->next;
-  else
-    s->journal->coroutines = t->next;
-  s->journal->n_coroutines--;
-}
-
 static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (s->journal->coroutine == t) s->journal->running = NULL;
   luaL_unref(L, LUA_REGISTRYINDEX, t->place);
@@ -145,12 +123,26 @@ static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
 
 void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
                    uint64_t order) {
-  int had = has_begun(t), has;
+  mwb_journal_state *its = s->journal;
+  int had = t->sorts > 0;
+  t->sorts += (order != 0) - (t->began[by] != 0);
   t->began[by] = order;
-  has = order != 0 || has_begun(t);
-  if (!had && has) link_coroutine(s, t);
-  if (had && !has) unlink_coroutine(s, t);
-  if (!has && t->L == NULL) free_record(L, s, t);
+  if (had == (t->sorts > 0)) return;
+  if (!had) {
+    t->prev = NULL;
+    t->next = its->coroutines;
+    if (t->next != NULL) t->next->prev = t;
+    its->coroutines = t;
+    its->n_coroutines++;
+    return;
+  }
+  if (t->next != NULL) t->next->prev = t->prev;
+  if (t->prev != NULL)
+    t->prev->next = t->next;
+  else
+    its->coroutines = t->next;
+  its->n_coroutines--;
+  if (t->L == NULL) free_record(L, s, t);
 }
 
 /* Does the coroutine run, or wait for one that it has resumed? */
@@ -233,7 +225,7 @@ static int lose(lua_State *L) {
     t->kept = 1;
   }
   t->L = NULL;
-  if (!has_begun(t)) free_record(L, s, t);
+  if (t->sorts == 0) free_record(L, s, t);
   return 0;
 }
 

@@ -83,7 +83,8 @@ struct mwb_coroutine {
   uint32_t viewed;           /* effects look at the entries below this number */
   mwb_batch *batch;          /* likewise, of batches, or NULL */
   mwb_origin *origin;        /* and of origins, or NULL */
-  uint64_t began[MWB_SORTS]; /* the orders of their begins, or 0: `by` */
+  uint64_t began[MWB_SORTS]; /* the orders of their begins, or 0: `by`; */
+  int sorts;                 /* how many are not 0 */
   mwb_coroutine *next, *prev; /* that have begun something */
 };
 

@@ -97,27 +97,17 @@ static int push_extra(lua_State *L, const mwb_transaction *tx,
   return lua_type(L, -1);
 }
 
-/* The parent gets what is called if the child is taken back.  Returns whether
-** there is anything. */
-static int hand_calls(lua_State *L, const mwb_transaction *tx,
-                      mwb_transaction *parent) {
-  int has;
-  push_extras(L, tx);
-  has = lua_rawlen(L, -1) > 0;
-  if (has) {
+/* The parent gets what is called if the child is taken back.  If the child does
+** not end now after all, nothing is called twice: what was called is taken out
+** of its extras. */
+static void hand_calls(lua_State *L, const mwb_transaction *tx,
+                       mwb_transaction *parent) {
+  if (push_extras(L, tx) != LUA_TNIL && lua_rawlen(L, -1) > 0) {
     need_extras(L, parent);
-    lua_insert(L, -2);
+    lua_pushvalue(L, -2);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    lua_pop(L, 1);
   }
-  lua_pop(L, 1);
-  return has;
-}
-
-/* Drops what the parent was given last. */
-static void drop_calls(lua_State *L, const mwb_transaction *parent) {
-  push_extras(L, parent);
-  lua_pushnil(L);
-  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2));
   lua_pop(L, 1);
 }
 
@@ -248,7 +238,6 @@ static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
   mwb_transaction *parent, *below;
-  int handed, code;
   if (!lua_toboolean(L, 2)) {
     push_kept_effects(L, tx);
     lua_replace(L, 2);
@@ -258,12 +247,8 @@ static int commit(lua_State *L) {
   if (below == NULL || mwi_owner_is_mingled(tx->its)) /* do entries move? */
     mwb_freeze(L, tx->of, 0, below == NULL && tx->its->above == NULL);
   if (parent != below) mwb_freeze(L, parent->of, 0, 0);
-  handed = tx->extras && parent != NULL && hand_calls(L, tx, parent);
-  code = mw_owner_commit(s->engine, tx->its->number, &L);
-  if (code != MW_OK) {
-    if (handed) drop_calls(L, parent);
-    mwb_check(L, code);
-  }
+  if (parent != NULL) hand_calls(L, tx, parent);
+  mwb_check(L, mw_owner_commit(s->engine, tx->its->number, &L));
   close_transaction(L, tx, below, 1); /* at 3 */
   end_extras(L, s, 3, 1, 3);
   lua_settop(L, 2);
