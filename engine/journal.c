@@ -408,25 +408,19 @@ static void move_above(const mwi_owner *o, uint32_t n) {
   for (above = o->above; above != NULL; above = above->above) above->mark += n;
 }
 
-/* Takes the entries of the owner from its log. */
-static void remove_range(mw_engine *e, const mwi_owner *o) {
+/* Takes the entries of the owner from its log; `dropped`: and they are gone. */
+static void remove_range(mw_engine *e, const mwi_owner *o, int dropped) {
   mwi_log *log = o->log;
-  uint32_t end = mwi_range_end(o), n = end - o->mark;
+  uint32_t end = mwi_range_end(o), n = end - o->mark, i;
   if (n == 0) return;
+  for (i = o->mark; dropped && i < end; i++)
+    keep_entry(e, &log->entries[i], mwi_host_release);
   memmove(log->entries + o->mark, log->entries + end,
           (log->n - end) * sizeof(mw_entry));
   log->n -= n;
   e->journal.entries -= n;
   move_above(o, 0 - n);
   if (log->n == 0) unlink_log(e, log);
-}
-
-/* The same; the entries are gone. */
-static void drop_range(mw_engine *e, const mwi_owner *o) {
-  uint32_t i, end = mwi_range_end(o);
-  for (i = o->mark; i < end; i++)
-    keep_entry(e, &o->log->entries[i], mwi_host_release);
-  remove_range(e, o);
 }
 
 /* Ends an owner without stakes, whose entries belong to the owner below or are
@@ -692,7 +686,7 @@ void mw_owner_forget(mw_engine *e, mw_owner owner) {
   mwi_owner *o = owner_at(e, owner);
   mwi_check_enter(e);
   while (o->last != NULL) take_back(e, o->last);
-  drop_range(e, o);
+  remove_range(e, o, 1);
   end_owner(e, o);
 }
 
@@ -758,7 +752,7 @@ static int hand_entries(mw_engine *e, const mwi_owner *o, void *host) {
     log->below = to;
   }
   add_entries(e, parent, copy, n);
-  remove_range(e, o);
+  remove_range(e, o, 0);
   return MW_OK;
 }
 
@@ -797,7 +791,7 @@ static int make_final(mw_engine *e, mwi_owner *o, void *host) {
     settle(e, o->first->older);
     end_stake(e, o->first);
   }
-  drop_range(e, o);
+  remove_range(e, o, 1);
   return MW_OK;
 }
 

@@ -69,10 +69,6 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
                                        "effects");
 }
 
-static const mw_entry *log_of(const mwb_coroutine *t) {
-  return t->newest->its->log->entries;
-}
-
 mwb_place mwb_find_entries(lua_State *L, int index) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
   mwb_place p = {fx->entries, lua_gettop(L) + 1, 0};
@@ -150,7 +146,7 @@ static void push_table(lua_State *L, mwb_coroutine *t, const mw_entry *entries,
 ** of values, that is the coroutine's no longer when its transactions end. */
 static void push_copies(lua_State *L, mwb_coroutine *t, uint32_t first,
                         size_t n, int some, int shares) {
-  const mw_entry *entries = log_of(t) + first;
+  const mw_entry *entries = t->newest->its->log->entries + first;
   mwb_effects *fx;
   size_t i;
   luaL_checkstack(L, LUA_MINSTACK, "too many values");
@@ -224,7 +220,6 @@ void mwb_freeze_all(lua_State *L, mwb_state *s) {
 ** Returns the number that it has for them. */
 static uint32_t take_value(lua_State *L, mwb_effects *fx, int index,
                            uint32_t number) {
-  if (number == 0) return 0;
   lua_rawgeti(L, index + 1, (lua_Integer)number);
   number = mwb_hold_value(L, &fx->held, index, index + 2);
   lua_pop(L, 1);
@@ -236,7 +231,7 @@ static uint32_t take_value(lua_State *L, mwb_effects *fx, int index,
 static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
                      size_t n) {
   int index = lua_gettop(L) + 1, part;
-  const mw_entry *entries = log_of(t) + first;
+  const mw_entry *entries = t->newest->its->log->entries + first;
   uint32_t values = 0;
   mwb_effects *fx;
   size_t i;
@@ -257,7 +252,8 @@ static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
       if (entry->type[part] == MW_TOTHER)
         entry->value[part].i =
             take_value(L, fx, index, (uint32_t)entry->value[part].i);
-    entry->where = take_value(L, fx, index, entry->where);
+    if (entry->where != 0)
+      entry->where = take_value(L, fx, index, entry->where);
     fx->n++;
   }
   lua_settop(L, index);

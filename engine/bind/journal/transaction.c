@@ -314,12 +314,13 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   owner = mw_owner_begin(s->engine, (parent == NULL) ? 0 : parent->its->number,
                          (t->newest == NULL) ? 0 : t->newest->its->number);
   if (owner == 0) mwb_check(L, MW_NOMEM);
-  if (mwi_column_need(s->engine, &s->journal->transactions, owner,
-                      MWI_PAGE * sizeof(*tx)) == NULL) {
+  tx = (mwb_transaction *)mwi_column_need(s->engine, &s->journal->transactions,
+                                          owner, MWI_PAGE * sizeof(*tx));
+  if (tx == NULL) {
     mw_owner_forget(s->engine, owner);
     mwb_check(L, MW_NOMEM);
   }
-  tx = mwb_transaction_of(s, owner);
+  tx += owner % MWI_PAGE;
   memset(tx, 0, sizeof(*tx));
   tx->of = t;
   tx->its = mwi_owner_at(&s->engine->journal, owner);
