@@ -272,20 +272,11 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
   }
 }
 
-/* Before an owner is forgotten, whose writes were taken back: effects that look
-** at entries which get its old values get copies. */
-static void freeze_heirs(lua_State *L, const mwb_transaction *tx) {
-  const mwi_stake *its = tx->its->last;
-  for (; its != NULL; its = its->before)
-    if (its->newer != NULL) /* has somebody written the field later? */
-      mwb_freeze(L, mwb_coroutine_of(tx->of->s, its->newer->owner->number), 0,
-                 0);
-}
-
 void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard) {
   mwb_state *s = tx->of->s;
   int held = lua_gettop(L) + 2, status;
   const mwi_owner *o = tx->its;
+  const mwi_stake *its;
   mwb_place p = {NULL, held, 0};
   lua_pushlightuserdata(L, tx);
   s->journal->restoring++;
@@ -300,7 +291,9 @@ void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard) {
   else
     lua_pushnil(L);
   lua_remove(L, held);
-  freeze_heirs(L, tx);
+  for (its = o->last; its != NULL; its = its->before)
+    if (its->newer != NULL) /* does its entry get another old value? */
+      mwb_freeze(L, mwb_coroutine_of(s, its->newer->owner->number), 0, 0);
 }
 
 /* tell_undone(object, key, value from before the rollback, kind of the entry,
@@ -342,13 +335,14 @@ static void tell_memos(lua_State *L, mwb_state *s, const mwb_fold *heard,
 
 void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
                      int error, const uint32_t *numbers) {
-  int top = lua_gettop(L);
+  mwb_place p;
   uint32_t i;
-  for (i = 0; i < heard->n; i++, lua_settop(L, top)) {
+  if (heard->n == 0) return;
+  p = mwb_find_entries(L, fx);
+  tell_memos(L, s, heard, &p, numbers);
+  for (i = 0; i < heard->n; i++, lua_settop(L, p.values)) {
     const mwb_folded *at = &heard->fields[i];
-    mwb_place p = mwb_find_entries(L, fx);
     const mw_entry *last = &p.entries[at->last - 1];
-    if (i == 0) tell_memos(L, s, heard, &p, numbers);
     if (!mwb_alive(L, s, last->obj)) continue;
     mwb_unpack(L, p.values, last, MW_KEY);
     mwb_unpack(L, p.values, last, MW_NOW);
@@ -357,6 +351,7 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
     if (mwb_pcall(L, s, tell_undone, 5, 0) != LUA_OK && lua_isnil(L, error))
       lua_replace(L, error);
   }
+  lua_pop(L, 1);
 }
 
 /* }====================================================== */
