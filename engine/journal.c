@@ -343,25 +343,6 @@ static int mix(mw_engine *e, void *host) {
 ** Owners
 ** ======================================================= */
 
-static mwi_log *new_log(mw_engine *e) {
-  mwi_journal *part = &e->journal;
-  uint32_t i = mwi_pool_take(e, &part->logs, sizeof(mwi_log));
-  mwi_log *log;
-  if (i == 0) return NULL;
-  log = mwi_log_at(part, i);
-  log->number = i;
-  return log;
-}
-
-static void free_log(mw_engine *e, mwi_log *log) {
-  if (log->size > MWI_JOURNAL_KEEP) {
-    mwi_free(e, log->entries, log->size * sizeof(mw_entry));
-    log->entries = NULL;
-    log->size = 0;
-  }
-  mwi_pool_give(&e->journal.logs, log->number, sizeof(mwi_log));
-}
-
 /* Takes a log without entries from the logs in order. */
 static void unlink_log(mw_engine *e, mwi_log *log) {
   mwi_journal *part = &e->journal;
@@ -379,25 +360,28 @@ mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
   mwi_journal *part = &e->journal;
   mwi_owner *its = (parent == 0) ? NULL : owner_at(e, parent), *o;
   mw_owner owner;
-  mwi_log *log;
+  uint32_t log;
   mwi_check_enter(e);
   mwi_check_call(below == 0 || (below == parent && its->above == NULL));
   owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner));
   if (owner == 0) return 0;
-  o = mwi_owner_at(part, owner);
-  log = (its != NULL && below != 0) ? its->log : new_log(e);
-  if (log == NULL) {
+  log = (its != NULL && below != 0)
+            ? its->log->number
+            : mwi_pool_take(e, &part->logs, sizeof(mwi_log));
+  if (log == 0) {
     mwi_pool_give(&part->owners, owner, sizeof(mwi_owner));
     return 0;
   }
+  o = mwi_owner_at(part, owner);
   memset(o, 0, sizeof(*o));
   o->number = owner;
-  o->log = log;
-  o->mark = log->n;
+  o->log = mwi_log_at(part, log);
+  o->log->number = log;
+  o->log->newest = o;
+  o->mark = o->log->n;
   o->parent = its;
   if (its != NULL) its->children++;
   if (its != NULL && below != 0) its->above = o;
-  log->newest = o;
   part->open++;
   return owner;
 }
@@ -428,6 +412,7 @@ static void remove_range(mw_engine *e, const mwi_owner *o, int dropped) {
 static void end_owner(mw_engine *e, mwi_owner *o) {
   mwi_journal *part = &e->journal;
   mwi_owner *below = mwi_owner_below(o), *parent = o->parent;
+  mwi_log *log = o->log;
   mw_owner i;
   mwi_assert(o->first == NULL);
   if (parent != NULL) parent->children += o->children - 1;
@@ -438,8 +423,15 @@ static void end_owner(mw_engine *e, mwi_owner *o) {
     o->children--;
   }
   if (below != NULL) below->above = o->above;
-  if (o->above == NULL) o->log->newest = below;
-  if (o->log->newest == NULL) free_log(e, o->log);
+  if (o->above == NULL) log->newest = below;
+  if (log->newest == NULL) { /* was it the last owner of the log? */
+    if (log->size > MWI_JOURNAL_KEEP) {
+      mwi_free(e, log->entries, log->size * sizeof(mw_entry));
+      log->entries = NULL;
+      log->size = 0;
+    }
+    mwi_pool_give(&part->logs, log->number, sizeof(mwi_log));
+  }
   o->log = NULL;
   mwi_pool_give(&part->owners, o->number, sizeof(mwi_owner));
   part->open--;

@@ -234,18 +234,9 @@ static void ask_one(lua_State *L, mwb_state *s, progress *p) {
   lua_rawseti(L, UP(ITS_INSTEAD), p->at);
 }
 
-/* Returns the number, as a cause, of the last entry that was appended: it was
-** given before the entry if somebody asked for it then. */
-static uint32_t last_number(lua_State *L, mwb_state *s) {
-  const mwb_transaction *tx = mwb_transaction_now(L, s);
-  const mwi_log *log = (tx == NULL) ? NULL : tx->its->log;
-  return (log != NULL && log->n > tx->its->mark)
-             ? mw_entry_number(&log->entries[log->n - 1])
-             : (uint32_t)s->engine->journal.seq;
-}
-
 static void store_one(lua_State *L, mwb_state *s, progress *p) {
   uint64_t seq = s->engine->journal.seq;
+  const mwb_transaction *tx;
   s->journal->given = p->cause;
   if (make_write(L, s, &p->write) && lua_isnil(L, UP(ASIDE))) {
     lua_createtable(L, 1, 0);
@@ -253,8 +244,13 @@ static void store_one(lua_State *L, mwb_state *s, progress *p) {
     lua_rawseti(L, -2, 1);
     lua_replace(L, UP(ASIDE));
   }
-  if (p->numbers != NULL && s->engine->journal.seq != seq)
-    p->numbers[p->at - 1] = last_number(L, s);
+  if (p->numbers == NULL || s->engine->journal.seq == seq) return;
+  /* an entry was appended: it has a number from before if somebody asked */
+  tx = mwb_transaction_now(L, s);
+  p->numbers[p->at - 1] =
+      (tx != NULL && tx->its->log->n > tx->its->mark)
+          ? mw_entry_number(&tx->its->log->entries[tx->its->log->n - 1])
+          : (uint32_t)s->engine->journal.seq;
 }
 
 /* run_all() -> instead, problem */

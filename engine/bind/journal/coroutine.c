@@ -145,13 +145,6 @@ void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
   if (t->L == NULL) free_record(L, s, t);
 }
 
-/* Does the coroutine run, or wait for one that it has resumed? */
-static int is_active(const mwb_state *s, lua_State *of) {
-  lua_Debug frame;
-  if (of == NULL || of == s->main) return of != NULL;
-  return lua_status(of) == LUA_OK && lua_getstack(of, 0, &frame);
-}
-
 /* Returns the coroutine that `of`, which waits, has resumed, or NULL. */
 static lua_State *resumed_by(const mwb_state *s, lua_State *of) {
   lua_Debug frame;
@@ -201,10 +194,14 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
                                            int by) {
   const mwb_coroutine *t, *last;
   uint64_t latest = 0;
+  lua_Debug frame;
   if (s->journal->n_coroutines > FEW && follow(L, s, by, &last)) return last;
   last = NULL;
   for (t = s->journal->coroutines; t != NULL; t = t->next) {
-    if (t->began[by] <= latest || t->L == L || !is_active(s, t->L)) continue;
+    if (t->began[by] <= latest || t->L == L || t->L == NULL) continue;
+    if (t->L != s->main && /* or does it wait for one that it has resumed? */
+        (lua_status(t->L) != LUA_OK || !lua_getstack(t->L, 0, &frame)))
+      continue;
     latest = t->began[by];
     last = t;
   }

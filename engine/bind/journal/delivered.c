@@ -14,27 +14,24 @@
 #include "../base/base.h"
 #include "../traps/traps.h"
 
-/* Pushes the parts that the object on the top had before; they may be none. */
-static void push_parts(lua_State *L, int all) {
-  int object = lua_gettop(L);
-  lua_pushvalue(L, object);
-  if (lua_rawget(L, all) != LUA_TNIL) return;
-  lua_pop(L, 1);
+/* Pushes the table that the one at `in` has under the key on the top; a new one
+** if there is none. */
+static void need_table(lua_State *L, int in) {
+  int key = lua_gettop(L);
+  lua_pushvalue(L, key);
+  if (lua_rawget(L, in) != LUA_TNIL) return;
   lua_newtable(L);
-  lua_pushvalue(L, object);
-  lua_pushvalue(L, -2);
-  lua_rawset(L, all);
+  lua_replace(L, key + 1);
+  lua_pushvalue(L, key);
+  lua_pushvalue(L, key + 1);
+  lua_rawset(L, in);
 }
 
 /* Notes what a field of an object held; a field that was absent has the table
 ** of fields as its value. */
 static void put_field(lua_State *L, const mwi_undone *walk, int parts) {
-  if (lua_rawgeti(L, parts, MWB_FIELDS) == LUA_TNIL) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, parts, MWB_FIELDS);
-  }
+  lua_pushinteger(L, MWB_FIELDS);
+  need_table(L, parts);
   mwb_unpack(L, parts + 1, &walk->entry, MW_KEY);
   mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
   if (lua_isnil(L, -2)) return; /* a key that has died */
@@ -46,7 +43,7 @@ static void take_back(lua_State *L, mwb_state *s, const mwi_undone *walk,
                       int all) {
   int kind = walk->entry.kind, object = all + 1, parts = all + 2;
   if (!mwb_alive(L, s, walk->entry.obj)) return;
-  push_parts(L, all);
+  need_table(L, all); /* of parts */
   mwb_push_values(L, mwb_coroutine_of(s, walk->owner));
   if (kind == MW_METATABLE) {
     mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);

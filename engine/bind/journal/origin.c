@@ -127,13 +127,9 @@ int mwb_because(lua_State *L) {
   return 1;
 }
 
-static mwb_origin *check_origin(lua_State *L, const char *name) {
-  const mwb_state *s = mwb_state_of(L);
-  return (mwb_origin *)mwb_check_self(L, s, name, MWB_ORIGIN, "origin");
-}
-
 static int close_origin(lua_State *L) {
-  mwb_origin *o = check_origin(L, "close");
+  mwb_origin *o = (mwb_origin *)mwb_check_self(L, mwb_state_of(L), "close",
+                                               MWB_ORIGIN, "origin");
   if (!mwb_put_off(L, o->s)) end_origin(L, o);
   return 0;
 }
