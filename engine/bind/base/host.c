@@ -48,11 +48,10 @@ static void forget_owners(mwb_state *s) {
   mw_engine *e = s->engine;
   const mwb_coroutine *t;
   for (t = s->journal->coroutines; t != NULL; t = t->next) {
-    const mwi_owner *o = (t->newest == NULL) ? NULL : t->newest->its;
-    while (o != NULL) {
-      const mwi_owner *below = mwi_owner_below(o);
+    const mwi_owner *o = (t->newest == NULL) ? NULL : t->newest->its, *below;
+    for (; o != NULL; o = below) {
+      below = mwi_owner_below(o);
       mw_owner_forget(e, o->number);
-      o = below;
     }
   }
 }
