@@ -392,12 +392,12 @@ static void move_above(const mwi_owner *o, uint32_t n) {
   for (above = o->above; above != NULL; above = above->above) above->mark += n;
 }
 
-/* Takes the entries of the owner from its log; `dropped`: and they are gone. */
-static void remove_range(mw_engine *e, const mwi_owner *o, int dropped) {
+/* Takes the entries of the owner from its log; `gone`: and they are gone. */
+static void remove_range(mw_engine *e, const mwi_owner *o, int gone) {
   mwi_log *log = o->log;
   uint32_t end = mwi_range_end(o), n = end - o->mark, i;
   if (n == 0) return;
-  for (i = o->mark; dropped && i < end; i++)
+  for (i = o->mark; gone && i < end; i++)
     keep_entry(e, &log->entries[i], mwi_host_release);
   memmove(log->entries + o->mark, log->entries + end,
           (log->n - end) * sizeof(mw_entry));
