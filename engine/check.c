@@ -317,11 +317,8 @@ static uint32_t layers_of(checker *c, uint32_t layer) {
 
 /* Returns the member of a node in a reach, 0 for none. */
 static uint32_t member_in(checker *c, uint32_t n, uint32_t reach) {
-  const mwi_object *r = mwi_object_find(&c->e->watch, node_number(n)->obj);
-  uint32_t m = node_number(n)->only;
-  if (m != 0) return (member_number(m)->reach == reach) ? m : 0;
-  for (m = (r == NULL) ? 0 : r->nodes; m != 0; m = member_number(m)->next)
-    if (member_number(m)->reach == reach) break;
+  uint32_t m = node_number(n)->members;
+  while (m != 0 && member_number(m)->reach != reach) m = member_number(m)->next;
   return m;
 }
 
@@ -329,12 +326,11 @@ static uint32_t member_in(checker *c, uint32_t n, uint32_t reach) {
 static uint32_t member_above(checker *c, uint32_t m) {
   const mwi_member *its = member_number(m);
   const mwi_edge *via = edge_number(its->via);
-  uint32_t parent = node_number(via->parent)->only;
+  const mwi_node *parent = node_number(via->parent);
   if (via->child != its->node) return 0;
-  if (parent == 0) return member_in(c, via->parent, its->reach);
-  return (reach_number(member_number(parent)->reach)->below == its->reach)
-             ? parent
-             : 0;
+  if (parent->graph == MWI_COMMON) return member_in(c, via->parent, its->reach);
+  return (reach_number(parent->graph)->below == its->reach) ? parent->members
+                                                            : 0;
 }
 
 /* What the edges lead to from a member is in the reach, too. */
@@ -345,9 +341,7 @@ static void verify_member(checker *c, uint32_t m, mw_handle obj) {
   c->members++;
   c->orphans += its->queued;
   holds(node_number(its->node)->obj == obj);
-  if (reach->root != 0) member_number(reach->root); /* else it is dead */
   if (reach->root == m) {
-    c->reaches += layers_of(c, its->reach);
     holds(its->via == 0 && !its->queued);
   } else {
     holds(its->via != 0 ? member_above(c, m) != 0 : its->queued);
@@ -356,19 +350,28 @@ static void verify_member(checker *c, uint32_t m, mw_handle obj) {
     holds(member_in(c, edge_number(i)->child, reach->below) != 0);
 }
 
-/* The members of a node are `n`. */
-static void verify_node(checker *c, uint32_t node, uint32_t n) {
+/* The members are in the order of their reaches. */
+static void verify_node(checker *c, uint32_t node) {
+  const mwi_node *n = node_number(node);
   const mwi_edge *its;
-  uint32_t i, prev = 0;
+  uint32_t i, prev = 0, m;
   c->nodes++;
-  holds(node_number(node)->n == n && !node_number(node)->waits);
-  for (i = node_number(node)->ins; i != 0; prev = i, i = its->next_in) {
+  holds(n->members != 0 && !n->waits);
+  for (m = n->members; m != 0; prev = m, m = member_number(m)->next) {
+    uint32_t reach = member_number(m)->reach;
+    holds(n->graph == (reach_number(reach)->filtered ? reach : MWI_COMMON));
+    holds(member_number(m)->node == node);
+    holds(prev == 0 || member_number(m)->prev == prev);
+    holds(prev == 0 || order_of(c, prev) < order_of(c, m));
+    verify_member(c, m, n->obj);
+  }
+  holds(member_number(n->members)->prev == prev);
+  for (prev = 0, i = n->ins; i != 0; prev = i, i = its->next_in) {
     its = edge_number(i);
     holds(its->child == node && its->prev_in == prev && its->count > 0);
     c->ins++;
   }
-  prev = 0;
-  for (i = node_number(node)->outs; i != 0; prev = i, i = its->next_out) {
+  for (prev = 0, i = n->outs; i != 0; prev = i, i = its->next_out) {
     its = edge_number(i);
     holds(its->parent == node && its->prev_out == prev);
     holds(stands_in(&c->e->tree.table, mwi_pair_hash(node, its->child), i));
@@ -376,28 +379,21 @@ static void verify_node(checker *c, uint32_t node, uint32_t n) {
   }
 }
 
-static void verify_members_of(checker *c, const mwi_object *r) {
-  uint32_t m, prev = 0, common = 0, n = 0;
+/* The common node is the first one. */
+static void verify_nodes_of(checker *c, const mwi_object *r) {
+  uint32_t i, prev = 0;
   int links = 0;
   holds(has_bit(r, MWI_TREE) == (r->nodes != 0));
-  for (m = r->nodes; m != 0; prev = m, m = member_number(m)->next) {
-    const mwi_member *its = member_number(m);
-    holds(prev == 0 || its->prev == prev);
-    verify_member(c, m, r->obj);
-    holds(prev == 0 || order_of(c, prev) < order_of(c, m));
-    links |= node_number(its->node)->outs != 0;
-    if (reach_number(its->reach)->filtered) {
-      holds(node_number(its->node)->only == m);
-      verify_node(c, its->node, 1);
-    } else {
-      holds(common == 0 || common == its->node);
-      common = its->node;
-      n++;
-    }
+  for (i = r->nodes; i != 0; prev = i, i = node_number(i)->next) {
+    const mwi_node *its = node_number(i);
+    holds(its->obj == r->obj);
+    holds(prev == 0 || its->graph != MWI_COMMON);
+    holds(prev == 0 || node_number(prev)->graph == MWI_COMMON ||
+          order_of(c, node_number(prev)->members) < order_of(c, its->members));
+    links |= its->outs != 0;
+    verify_node(c, i);
   }
-  if (common != 0) verify_node(c, common, n);
   holds(has_bit(r, MWI_LINKS) == links);
-  holds(r->nodes == 0 || member_number(r->nodes)->prev == prev);
 }
 
 /* Below the ground are the silent roots. */
@@ -407,29 +403,39 @@ static void verify_ground(checker *c) {
   m = reach_number(ground)->root;
   n = member_number(m)->node;
   holds(member_number(m)->reach == ground);
-  verify_member(c, m, MW_NONE);
-  verify_node(c, n, 1);
-  holds(node_number(n)->only == m && node_number(n)->ins == 0);
+  verify_node(c, n);
+  holds(node_number(n)->obj == MW_NONE && node_number(n)->ins == 0);
   for (i = node_number(n)->outs; i != 0; i = edge_number(i)->next_out) {
     const mwi_edge *its = edge_number(i);
     holds(its->hint.type == MW_TNIL && its->count == 1);
   }
 }
 
-/* An orphan whose object is dead is in no other list. */
+/* A reach with members is there, and no other one. */
+static void verify_reaches(checker *c) {
+  uint32_t i, n = 0;
+  for (i = 1; i <= c->e->tree.reaches.n; i++) {
+    const mwi_reach *its =
+        (const mwi_reach *)mwi_pool_at(&c->e->tree.reaches, i, sizeof(*its));
+    n += its->n;
+    if (its->n > 0) c->reaches += layers_of(c, i);
+  }
+  holds(n == c->members);
+}
+
+/* An orphan that has gone is in no other list. */
 static void verify_orphans(checker *c) {
   uint32_t m, n = 0;
   for (m = c->e->tree.orphans; m != 0; m = member_number(m)->chain) {
     const mwi_member *its = member_number(m);
     holds(its->queued && ++n <= c->e->tree.members.n);
     if (its->node != 0) continue;
-    if (its->reach != 0) c->reaches += layers_of(c, its->reach); /* a root */
     c->members++;
     c->orphans++;
   }
   holds(n == c->orphans);
-  for (m = c->e->tree.released; m != 0; m = node_number(m)->chain) {
-    holds(node_number(m)->n == 0 && node_number(m)->outs == 0);
+  for (m = c->e->tree.released; m != 0; m = node_number(m)->next) {
+    holds(node_number(m)->members == 0 && node_number(m)->outs == 0);
     holds(++c->nodes <= c->e->tree.nodes.n);
   }
 }
@@ -437,7 +443,8 @@ static void verify_orphans(checker *c) {
 /* From a member, `via` leads to its root or to an orphan.  `seen` holds 2 for
 ** those already known to be right, 1 for those on this path. */
 static void verify_path(checker *c, uint32_t from) {
-  uint32_t root = reach_number(member_number(from)->reach)->root, m = from;
+  uint32_t reach = member_number(from)->reach, m = from;
+  uint32_t root = reach_number(reach_number(reach)->top)->root;
   for (; c->seen[m] == 0 && member_number(m)->via != 0;) {
     c->seen[m] = 1;
     m = member_above(c, m);
@@ -450,8 +457,9 @@ static void verify_path(checker *c, uint32_t from) {
 
 static void verify_tree(checker *c) {
   const mwi_tree *part = &c->e->tree;
-  uint32_t slot, m;
+  uint32_t slot, n, m;
   verify_ground(c);
+  verify_reaches(c);
   verify_orphans(c);
   holds(c->ins == c->outs && c->outs == part->table.size);
   verify_pool(c, &part->nodes, sizeof(mwi_node), c->nodes);
@@ -462,8 +470,9 @@ static void verify_tree(checker *c) {
   if (c->seen == NULL) return; /* paths are not checked without memory */
   for (slot = 1; slot < c->e->identity.top; slot++) {
     const mwi_object *r = mwi_object_of(&c->e->watch, slot);
-    for (m = (r == NULL) ? 0 : r->nodes; m != 0; m = member_number(m)->next)
-      verify_path(c, m);
+    for (n = (r == NULL) ? 0 : r->nodes; n != 0; n = node_number(n)->next)
+      for (m = node_number(n)->members; m != 0; m = member_number(m)->next)
+        verify_path(c, m);
   }
 }
 
@@ -485,7 +494,7 @@ static void verify_records(checker *c) {
       holds(mw_slot(r->obj) == slot);
       holds(mwi_identity_is_valid(&c->e->identity, r->obj));
       verify_watches_of(c, r);
-      verify_members_of(c, r);
+      verify_nodes_of(c, r);
     }
   }
 }

@@ -67,16 +67,15 @@ static void put_edge(mwi_json *out, const mwi_edge *edge) {
 
 static void dump_member(mwi_json *out, const mw_engine *e, uint32_t m) {
   const mwi_member *its = dumped_member(m);
-  uint32_t root = dumped(mwi_reach, tree.reaches, its->reach)->root;
+  const mwi_reach *reach = dumped(mwi_reach, tree.reaches, its->reach);
   const mwi_edge *edge;
-  mw_handle top = MW_NONE, parent;
-  if (root != 0) top = dumped_node(dumped_member(root)->node)->obj;
-  if (m == root)
+  mw_handle top = reach->obj, parent;
+  if (m == reach->root)
     put(out, "  root");
   else
     put(out, (top == MW_NONE) ? "  below the ground" : "  below %h", top);
   if (its->via == 0) {
-    put(out, (m == root) ? "\n" : ": an orphan\n");
+    put(out, (m == reach->root) ? "\n" : ": an orphan\n");
     return;
   }
   edge = dumped(mwi_edge, tree.edges, its->via);
@@ -106,7 +105,7 @@ static void dump_record(mwi_json *out, const mw_engine *e,
                                       "tracked with what is below", "invalid",
                                       "is being walked"};
   const mwi_field *f;
-  uint32_t i;
+  uint32_t i, n;
   put(out, "object %h: %u writes", r->obj, r->count);
   put_words(out, words,
             (r->watched ? 1u : 0u) | (unsigned)r->tracked << 1 |
@@ -121,9 +120,11 @@ static void dump_record(mwi_json *out, const mw_engine *e,
     put(out, "\n");
     dump_watches(out, e, f->first);
   }
-  for (i = r->nodes; i != 0; i = dumped_member(i)->next) dump_member(out, e, i);
+  for (n = r->nodes; n != 0; n = dumped_node(n)->next)
+    for (i = dumped_node(n)->members; i != 0; i = dumped_member(i)->next)
+      dump_member(out, e, i);
   if (r->nodes != 0) /* other nodes of the object have some of these */
-    dump_edges(out, e, dumped_member(r->nodes)->node);
+    dump_edges(out, e, r->nodes);
 }
 
 static void dump_clocks(mwi_json *out, const mw_engine *e) {

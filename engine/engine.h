@@ -22,7 +22,6 @@
 ** memory, which frees the part, or counts what the part has. */
 typedef void (*mwi_visit)(mw_engine *e, void *p, size_t size);
 
-#include "age.h"
 #include "check.h"
 #include "pool.h"
 #include "table.h"
@@ -47,7 +46,7 @@ struct mw_engine {
   mwi_tree tree;
   mwi_journal journal;
   mwi_readers reader;
-  uint64_t stamp; /* of a write now: see age.h */
+  uint64_t stamp; /* of a write now */
   mwi_traces trace;
   mwi_hierarchies scope;
 #ifdef MW_CHECKS

@@ -17,18 +17,18 @@
 ** the child; then the host looks at the parent.
 **
 ** A *reach* is a root with the members below.  All reaches that have no filter
-** are of one graph: an object has one node there and a member for each reach,
-** and a further root adds members only.  Silent roots share one reach: they are
-** below the *ground*, a root without an object.  The members of an object are
-** in a list that ascends by the reach's `order`, so in the order in which the
-** roots began.
+** are of one graph, the *common* one: an object has one node there, and in the
+** node's list a member for each reach, in the order in which the roots began,
+** so a further root adds members only.  Silent roots share one reach: they are
+** below the *ground*, a root without an object.
 **
 ** A *filtered* reach has only what its rule allows or its path names, so it is
 ** a graph of its own, where each node has one member.  A reach of a path has a
-** *layer* for each key of the path: the first layer has the root, and the edges
-** from the nodes of a layer count the fields under the layer's key and lead to
-** the next layer.  An object may have a node in each layer.  The layers of a
-** reach have successive orders.
+** *layer*, a graph, for each key of the path: the first layer has the root, and
+** the edges from the nodes of a layer count the fields under the layer's key
+** and lead to the next layer.  The layers of a reach have successive orders.
+** The nodes of an object are in a list: the common one, then the others in the
+** order of their reaches.
 **
 ** Invariants of members: what an edge leads to from a member of a reach is a
 ** member of the reach (of its next layer).  Following `via` from a member leads
@@ -39,9 +39,11 @@
 ** and costs no more.
 **
 ** The next look at a path resolves the orphans: each orphan takes another edge
-** as `via`, if it comes from a member with a path; otherwise the orphan has no
-** path, and each member whose `via` comes from the orphan becomes an orphan
-** too.  The orphans left at the end go; a node without members is released.
+** as `via`, if it comes from a member with a path; otherwise the orphan is
+** *lost*, and each member whose `via` comes from the orphan becomes an orphan
+** too.  Then the lost members take a path from those that have found one; the
+** others go.  A node without members is released, and a reach without members,
+** whose root has ended, goes.
 */
 #include "engine.h"
 
@@ -49,6 +51,9 @@
 
 /* So many more news than members a reach keeps. */
 #define FEW 1024
+
+/* The common graph; a filtered reach is one itself. */
+#define COMMON MWI_COMMON
 
 /* {======================================================
 ** Nodes, members, edges
@@ -63,102 +68,150 @@
 #define reach_at(e, i) \
   ((mwi_reach *)mwi_pool_at(&(e)->tree.reaches, i, sizeof(mwi_reach)))
 
+static uint32_t age_now(const mw_engine *e) { return mwi_stamp_age(e->stamp); }
+
 /* Returns the reach of a member. */
 static const mwi_reach *reach_of(const mw_engine *e, uint32_t m) {
   return reach_at(e, member_at(e, m)->reach);
-}
-
-/* Returns the node of a member that has one. */
-static mwi_node *node_of(const mw_engine *e, uint32_t m) {
-  return node_at(e, member_at(e, m)->node);
 }
 
 static int is_root(const mw_engine *e, uint32_t m) {
   return reach_of(e, m)->root == m;
 }
 
-/* Returns the first member of an object, 0 when the object has none. */
-static uint32_t first_member(const mw_engine *e, mw_handle obj) {
-  const mwi_object *r = mwi_object_find(&e->watch, obj);
-  return (r == NULL) ? 0 : r->nodes;
+/* Has the member lost its path, and found none yet? */
+static int is_lost(const mw_engine *e, uint32_t m) {
+  return member_at(e, m)->via == 0 && !is_root(e, m);
 }
 
-/* Returns the last member of an object whose order is not greater than `order`;
-** 0 for none.  The search begins at the end (the first member's `prev` is the
+/* Return the first member of an object, and the next one after `m`, in any
+** graph; 0 for none. */
+static uint32_t first_member(const mw_engine *e, const mwi_object *r) {
+  return (r == NULL || r->nodes == 0) ? 0 : node_at(e, r->nodes)->members;
+}
+
+static uint32_t next_member(const mw_engine *e, uint32_t m) {
+  uint32_t n = member_at(e, m)->next;
+  if (n != 0) return n;
+  n = node_at(e, member_at(e, m)->node)->next;
+  return (n == 0) ? 0 : node_at(e, n)->members;
+}
+
+static uint32_t first_of(const mw_engine *e, mw_handle obj) {
+  return first_member(e, mwi_object_find(&e->watch, obj));
+}
+
+/* Returns the last member of a node whose order is not greater than `order`; 0
+** for none.  The search begins at the end (the first member's `prev` is the
 ** last), for a scan of a new root asks for the greatest order. */
-static uint32_t last_member(const mw_engine *e, const mwi_object *r,
-                            uint64_t order) {
-  uint32_t m = (r->nodes == 0) ? 0 : member_at(e, r->nodes)->prev;
+static uint32_t last_member(const mw_engine *e, uint32_t n, uint64_t order) {
+  uint32_t first = node_at(e, n)->members;
+  uint32_t m = (first == 0) ? 0 : member_at(e, first)->prev;
   while (m != 0 && reach_of(e, m)->order > order)
-    m = (m == r->nodes) ? 0 : member_at(e, m)->prev;
+    m = (m == first) ? 0 : member_at(e, m)->prev;
   return m;
 }
 
-/* Returns the member of an object in a reach, or 0.  The search begins with the
-** member that the last search found, for at the end of a batch each root above
-** an object looks for its member, in order. */
-static uint32_t find_member(mw_engine *e, mw_handle obj, uint32_t reach) {
-  const mwi_object *r = mwi_object_find(&e->watch, obj);
+/* Returns the member of a node in a reach of the node's graph, 0 for none.  The
+** search begins with the member that the last search found, for at the end of a
+** batch each root above an object looks for its member, in order. */
+static uint32_t member_in(mw_engine *e, uint32_t n, uint32_t reach) {
+  const mwi_node *its = node_at(e, n);
+  uint32_t m = its->members, last;
   uint64_t order;
-  uint32_t m, last;
-  if (r == NULL || r->nodes == 0) return 0;
-  if (member_at(e, r->nodes)->reach == reach) return r->nodes;
-  last = member_at(e, r->nodes)->prev;
+  if (m == 0 || its->graph != COMMON || member_at(e, m)->reach == reach)
+    return m;
+  last = member_at(e, m)->prev;
   if (member_at(e, last)->reach == reach) return last;
   order = reach_at(e, reach)->order;
   if (reach_of(e, last)->order < order) return 0;
-  m = e->tree.found;
-  if (m == 0 || member_at(e, m)->node == 0 || node_of(e, m)->obj != obj ||
-      reach_of(e, m)->order > order)
-    m = r->nodes;
+  if (e->tree.found != 0 && member_at(e, e->tree.found)->node == n &&
+      reach_of(e, e->tree.found)->order <= order)
+    m = e->tree.found;
   while (reach_of(e, m)->order < order) m = member_at(e, m)->next;
   if (member_at(e, m)->reach != reach) return 0;
   return e->tree.found = m;
 }
 
-/* Returns the number of an object's node in the graph of a reach, 0 for none.
-*/
-static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
-  uint32_t m = first_member(e, obj);
-  int filtered = reach_at(e, reach)->filtered;
-  while (m != 0 && (filtered ? member_at(e, m)->reach != reach
-                             : reach_of(e, m)->filtered))
-    m = member_at(e, m)->next;
-  return (m == 0) ? 0 : member_at(e, m)->node;
+/* Returns the number of an object's node in a graph, 0 for none. */
+static uint32_t find_node(const mw_engine *e, const mwi_object *r,
+                          uint32_t graph) {
+  uint32_t n = (r == NULL) ? 0 : r->nodes;
+  while (n != 0 && node_at(e, n)->graph != graph) n = node_at(e, n)->next;
+  return n;
 }
 
-/* Returns the first member of the object's next node after that of `m`: all
-** members in the common graph count once. */
-static uint32_t next_node(const mw_engine *e, uint32_t m, int *common) {
-  *common |= !reach_of(e, m)->filtered;
-  do m = member_at(e, m)->next;
-  while (m != 0 && *common && !reach_of(e, m)->filtered);
-  return m;
+static uint32_t graph_of(const mw_engine *e, uint32_t reach) {
+  return reach_at(e, reach)->filtered ? reach : COMMON;
+}
+
+/* Returns the member of an object in a reach, 0 for none. */
+static uint32_t find_member(mw_engine *e, mw_handle obj, uint32_t reach) {
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  uint32_t n = find_node(e, r, graph_of(e, reach));
+  return (n == 0) ? 0 : member_in(e, n, reach);
 }
 
 /* Returns the member from which, or to which, an edge leads in the reach of
 ** member `m`, which is at the other end; 0 for none. */
 static uint32_t above(mw_engine *e, uint32_t i, uint32_t m) {
-  const mwi_node *parent = node_at(e, edge_at(e, i)->parent);
-  uint32_t reach = member_at(e, m)->reach;
-  if (parent->only == 0) return find_member(e, parent->obj, reach);
-  return (reach_of(e, parent->only)->below == reach) ? parent->only : 0;
+  return member_in(e, edge_at(e, i)->parent, member_at(e, m)->reach);
 }
 
 static uint32_t below(mw_engine *e, uint32_t i, uint32_t m) {
-  const mwi_node *child = node_at(e, edge_at(e, i)->child);
-  return (child->only != 0) ? child->only
-                            : find_member(e, child->obj, reach_of(e, m)->below);
+  return member_in(e, edge_at(e, i)->child, reach_of(e, m)->below);
+}
+
+/* Makes the node of an object in a graph, with NULL the ground's. */
+static uint32_t new_node(mw_engine *e, mwi_object *r, uint32_t graph) {
+  uint32_t n = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node)), *at;
+  mwi_node *its;
+  if (n == 0) return 0;
+  its = node_at(e, n);
+  memset(its, 0, sizeof(*its));
+  its->graph = graph;
+  its->left = age_now(e);
+  if (r == NULL) return n;
+  its->obj = r->obj;
+  r->needs |= MWI_TREE;
+  at = &r->nodes;
+  if (graph != COMMON)
+    while (*at != 0 && (node_at(e, *at)->graph == COMMON ||
+                        reach_at(e, node_at(e, *at)->graph)->order <
+                            reach_at(e, graph)->order))
+      at = &node_at(e, *at)->next;
+  its->next = *at;
+  *at = n;
+  return n;
+}
+
+/* Returns the layer below a layer, 0 at the end. */
+static uint32_t next_layer(const mw_engine *e, uint32_t layer) {
+  uint32_t below = reach_at(e, layer)->below;
+  return (below == layer) ? 0 : below;
+}
+
+/* Frees a reach with all its layers. */
+static void give_reach(mw_engine *e, uint32_t top) {
+  uint32_t i, next;
+  for (i = top; i != 0; i = next) {
+    mwi_reach *reach = reach_at(e, i);
+    next = next_layer(e, i);
+    if (reach->key.type != MW_TNIL) mwi_host_release(e, &reach->key);
+    mwi_free(e, reach->news, reach->size_news * sizeof(*reach->news));
+    reach->root = 0;
+    reach->logs = 0;
+    reach->news = NULL;
+    reach->size_news = 0;
+    mwi_pool_give(&e->tree.reaches, i, sizeof(mwi_reach));
+  }
 }
 
 /* The object has become a member of the reach, or is none any more.  As many as
 ** there are members a reader can as well look at. */
-static void log_member(mw_engine *e, uint32_t reach, mw_handle obj, int n) {
-  mwi_reach *its = reach_at(e, reach);
-  mw_handle *news = its->news;
-  if (!its->logs) return;
-  its->n += (uint32_t)n;
-  if (its->missed) return;
+static void log_member(mw_engine *e, mwi_reach *its, mw_handle obj) {
+  mw_handle *news;
+  if (!its->logs || its->missed) return;
   news = (mw_handle *)mwi_grow(e, its->news, its->n_news, &its->size_news,
                                sizeof(*news));
   if (news != NULL) {
@@ -169,98 +222,56 @@ static void log_member(mw_engine *e, uint32_t reach, mw_handle obj, int n) {
   if (its->missed) its->n_news = 0;
 }
 
-static void begin_member(mw_engine *e, uint32_t m, uint32_t n, uint32_t reach) {
+/* Makes a member of a node behind the member `before`, 0 for the first one;
+** returns 0 without memory. */
+static uint32_t add_member(mw_engine *e, uint32_t n, uint32_t before,
+                           uint32_t reach, uint32_t via) {
+  uint32_t m = mwi_pool_take(e, &e->tree.members, sizeof(mwi_member));
   mwi_node *node = node_at(e, n);
-  mwi_object *r = mwi_object_find(&e->watch, node->obj);
-  mwi_member *its = member_at(e, m);
-  uint32_t before;
+  mwi_reach *top = reach_at(e, reach_at(e, reach)->top);
+  mwi_member *its;
+  if (m == 0) return 0;
+  its = member_at(e, m);
   memset(its, 0, sizeof(*its));
   its->node = n;
   its->reach = reach;
-  its->came = mwi_stamp_age(e->stamp);
-  node->n++;
-  log_member(e, reach, node->obj, 1);
-  if (r == NULL || reach_at(e, reach)->filtered) node->only = m;
-  if (r == NULL) return; /* the ground */
-  r->needs |= MWI_TREE;
-  before = last_member(e, r, reach_at(e, reach)->order);
-  mwi_assert(before == 0 || member_at(e, before)->reach != reach);
-  its->next = (before != 0) ? member_at(e, before)->next : r->nodes;
-  if (r->nodes == 0)
+  its->via = via;
+  its->came = age_now(e);
+  its->next = (before != 0) ? member_at(e, before)->next : node->members;
+  if (node->members == 0)
     its->prev = m;
   else if (before == 0 || its->next == 0)
-    its->prev = member_at(e, r->nodes)->prev; /* the first, or the last */
+    its->prev = member_at(e, node->members)->prev; /* the first, or the last */
   else
     its->prev = before;
   if (its->next != 0)
     member_at(e, its->next)->prev = m;
   else if (before != 0)
-    member_at(e, r->nodes)->prev = m;
-  *(before != 0 ? &member_at(e, before)->next : &r->nodes) = m;
-}
-
-/* Takes a member from its object and its node. */
-static void unlist_member(mw_engine *e, uint32_t m) {
-  mwi_member *its = member_at(e, m);
-  mwi_node *node = node_at(e, its->node);
-  mwi_object *r = mwi_object_find(&e->watch, node->obj);
-  e->tree.version++;
-  log_member(e, its->reach, node->obj, -1);
-  node->n--;
-  its->node = 0;
-  if (r == NULL) return;
-  if (!e->tree.forgets) r->gone = mwi_stamp_age(e->stamp);
-  if (its->next != 0)
-    member_at(e, its->next)->prev = its->prev;
-  else if (r->nodes != m)
-    member_at(e, r->nodes)->prev = its->prev;
-  *(r->nodes != m ? &member_at(e, its->prev)->next : &r->nodes) = its->next;
-  if (r->nodes == 0) r->needs &= (uint16_t) ~(MWI_TREE);
-}
-
-static void give_member(mw_engine *e, uint32_t m) {
-  mwi_pool_give(&e->tree.members, m, sizeof(mwi_member));
-}
-
-static void give_node(mw_engine *e, uint32_t n) {
-  mwi_pool_give(&e->tree.nodes, n, sizeof(mwi_node));
-}
-
-/* Does a watch of the root hear writes to the object of this member? */
-static int is_heard(const mw_engine *e, uint32_t m) {
-  const mwi_reach *reach = reach_of(e, m);
-  const mwi_object *r;
-  if (reach->root == m || reach->logs) return 0;
-  if (reach->filtered) return reach_at(e, reach->top)->heard > 0;
-  r = mwi_object_find(&e->watch, reach->obj);
-  return r != NULL && r->deep > 0;
-}
-
-/* Returns the first of `m` and the later members of its object that is heard, 0
-** for none. */
-static uint32_t first_heard(const mw_engine *e, uint32_t m) {
-  while (m != 0 && !is_heard(e, m)) m = member_at(e, m)->next;
+    member_at(e, node->members)->prev = m;
+  *(before != 0 ? &member_at(e, before)->next : &node->members) = m;
+  top->n++;
+  log_member(e, top, node->obj);
   return m;
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** From two nodes to their edge
-** ======================================================= */
-
-/* Returns the edge between two nodes, 0 for none. */
-static uint32_t find_edge(const mw_engine *e, uint32_t parent, uint32_t child) {
-  const mwi_table *table = &e->tree.table;
-  mwi_search at;
-  uint32_t i = 0;
-  if (parent != 0 && child != 0)
-    i = mwi_table_first(table, mwi_pair_hash(parent, child), &at);
-  for (; i != 0; i = mwi_table_next(table, &at)) {
-    const mwi_edge *its = edge_at(e, i);
-    if (its->parent == parent && its->child == child) break;
-  }
-  return i;
+/* Takes a member from its node.  The orphans keep it until they are resolved.
+*/
+static void remove_member(mw_engine *e, uint32_t m) {
+  mwi_member *its = member_at(e, m);
+  mwi_node *node = node_at(e, its->node);
+  mwi_object *r = mwi_object_find(&e->watch, node->obj);
+  uint32_t number = reach_of(e, m)->top;
+  mwi_reach *top = reach_at(e, number);
+  e->tree.version++;
+  if (r != NULL && !e->tree.forgets) r->gone = age_now(e);
+  member_at(e, its->next != 0 ? its->next : node->members)->prev = its->prev;
+  *(node->members != m ? &member_at(e, its->prev)->next : &node->members) =
+      its->next;
+  its->node = its->via = 0;
+  if (!its->queued) mwi_pool_give(&e->tree.members, m, sizeof(mwi_member));
+  top->n--;
+  log_member(e, top, node->obj);
+  if (top->n == 0 && top->root == 0) give_reach(e, number);
 }
 
 void mwi_tree_blocks(mw_engine *e, mwi_visit f) {
@@ -281,42 +292,54 @@ void mwi_tree_blocks(mw_engine *e, mwi_visit f) {
 ** Edges
 ** ======================================================= */
 
-/* Follows `via` from member `m` to the end, but not beyond `stop`. */
-static uint32_t end_of_path(mw_engine *e, uint32_t m, uint32_t stop) {
-  while (m != stop && member_at(e, m)->via != 0)
-    m = above(e, member_at(e, m)->via, m);
-  return m;
+/* Returns the edge between two nodes, 0 for none. */
+static uint32_t find_edge(const mw_engine *e, uint32_t parent, uint32_t child) {
+  const mwi_table *table = &e->tree.table;
+  mwi_search at;
+  uint32_t i = 0;
+  if (child != 0) i = mwi_table_first(table, mwi_pair_hash(parent, child), &at);
+  for (; i != 0; i = mwi_table_next(table, &at)) {
+    const mwi_edge *its = edge_at(e, i);
+    if (its->parent == parent && its->child == child) break;
+  }
+  return i;
 }
 
 static void queue_orphan(mw_engine *e, uint32_t m) {
+  mwi_tree *part = &e->tree;
   mwi_member *its = member_at(e, m);
+  its->via = 0;
+  part->lost++;
+  if (its->queued) return;
   its->queued = 1;
-  if (e->tree.orphans == 0) e->tree.steps = 0;
-  its->chain = e->tree.orphans;
-  e->tree.orphans = m;
-}
-
-static void make_orphan(mw_engine *e, uint32_t m) {
-  mwi_assert(!is_root(e, m));
-  member_at(e, m)->via = 0;
-  e->tree.lost++;
-  if (!member_at(e, m)->queued) queue_orphan(e, m);
+  its->chain = 0;
+  if (part->orphans == 0) part->steps = 0;
+  *(part->orphans != 0 ? &member_at(e, part->last)->chain : &part->orphans) = m;
+  part->last = m;
 }
 
 /* The members to which an edge is on the path become orphans. */
 static void lose_path(mw_engine *e, uint32_t i) {
-  const mwi_node *child = node_at(e, edge_at(e, i)->child);
-  uint32_t m = (child->only != 0) ? child->only : first_member(e, child->obj);
+  uint32_t m = node_at(e, edge_at(e, i)->child)->members;
   for (; m != 0; m = member_at(e, m)->next)
-    if (member_at(e, m)->via == i) make_orphan(e, m);
+    if (member_at(e, m)->via == i) queue_orphan(e, m);
+}
+
+/* The members that come next on the paths through `m` become orphans. */
+static void orphan_children(mw_engine *e, uint32_t m) {
+  uint32_t i = node_at(e, member_at(e, m)->node)->outs;
+  for (; i != 0; i = edge_at(e, i)->next_out) {
+    uint32_t child = below(e, i, m);
+    if (child != 0 && member_at(e, child)->via == i) queue_orphan(e, child);
+  }
 }
 
 /* A node of the object has lost its last edge. */
 static void clear_links(mw_engine *e, mw_handle obj) {
   mwi_object *r = mwi_object_find(&e->watch, obj);
-  uint32_t m = (r == NULL) ? 0 : r->nodes;
-  while (m != 0 && node_of(e, m)->outs == 0) m = member_at(e, m)->next;
-  if (r != NULL && m == 0) r->needs &= (uint16_t)~MWI_LINKS;
+  uint32_t n = (r == NULL) ? 0 : r->nodes;
+  while (n != 0 && node_at(e, n)->outs == 0) n = node_at(e, n)->next;
+  if (r != NULL && n == 0) r->needs &= (uint16_t)~MWI_LINKS;
 }
 
 static void end_edge(mw_engine *e, uint32_t i) {
@@ -333,7 +356,6 @@ static void end_edge(mw_engine *e, uint32_t i) {
   if (parent->outs == 0) clear_links(e, parent->obj);
   if (its->hint.type != MW_TNIL) mwi_host_release(e, &its->hint);
   e->tree.changes++;
-  its->parent = 0;
   mwi_pool_give(&e->tree.edges, i, sizeof(mwi_edge));
 }
 
@@ -371,7 +393,7 @@ static void set_hint(mw_engine *e, uint32_t i, const mw_value *key) {
 /* A field that held the child of the edge does so no longer. */
 static void uncount(mw_engine *e, uint32_t i, const mw_value *key) {
   mwi_edge *its = edge_at(e, i);
-  e->tree.left = node_at(e, its->child)->left = mwi_stamp_age(e->stamp);
+  e->tree.left = node_at(e, its->child)->left = age_now(e);
   if (--its->count == 0) {
     end_edge(e, i);
   } else if (its->sure && mw_value_equal(&its->hint, key)) {
@@ -392,16 +414,30 @@ static const mw_value *key_of(mw_engine *e, uint32_t i) {
   return &its->hint;
 }
 
-/* Ends a node with its edges; the caller frees the node.  What the object holds
-** may be below a root still, and has left the object.  What a dead one held has
-** left before, in this age only if orphans wait. */
-static void end_node(mw_engine *e, uint32_t n) {
-  uint32_t i, now = mwi_stamp_age(e->stamp);
-  int leaves = !e->tree.forgets || e->tree.orphans != 0;
-  while (node_at(e, n)->ins != 0) end_edge(e, node_at(e, n)->ins);
-  while ((i = node_at(e, n)->outs) != 0) {
-    if (leaves) node_at(e, edge_at(e, i)->child)->left = now;
-    end_edge(e, i);
+/* A node without members goes, with its edges; perhaps it is released.  What
+** the object holds may be below a root still, and has left the object.  What a
+** dead one held has left before, in this age only if orphans wait. */
+static void leave_node(mw_engine *e, uint32_t n, int is_released) {
+  mwi_node *its = node_at(e, n);
+  mwi_object *r = mwi_object_find(&e->watch, its->obj);
+  uint32_t *at = (r == NULL) ? NULL : &r->nodes;
+  if (its->members != 0) return;
+  while (its->ins != 0) end_edge(e, its->ins);
+  while (its->outs != 0) {
+    mwi_node *child = node_at(e, edge_at(e, its->outs)->child);
+    if (!e->tree.forgets || e->tree.orphans != 0) child->left = age_now(e);
+    end_edge(e, its->outs);
+  }
+  if (r != NULL) {
+    while (*at != n) at = &node_at(e, *at)->next;
+    *at = its->next;
+    if (r->nodes == 0) r->needs &= (uint16_t)~MWI_TREE;
+  }
+  if (is_released) {
+    its->next = e->tree.released;
+    e->tree.released = n;
+  } else {
+    mwi_pool_give(&e->tree.nodes, n, sizeof(mwi_node));
   }
 }
 
@@ -434,47 +470,23 @@ static int is_reached(mw_engine *e, uint32_t m) {
   return 0;
 }
 
-/* Gives an orphan another `via`, if an edge comes from a member with a path. */
+/* Gives an orphan another `via`, if an edge comes from a member with a path:
+** then others that have been marked have one, too. */
 static int find_path(mw_engine *e, uint32_t m) {
-  uint32_t i;
-  for (i = node_of(e, m)->ins; i != 0; i = edge_at(e, i)->next_in) {
+  uint32_t i = node_at(e, member_at(e, m)->node)->ins;
+  for (; i != 0; i = edge_at(e, i)->next_in) {
     uint32_t parent = above(e, i, m);
     if (parent != 0 && is_reached(e, parent)) break;
   }
   member_at(e, m)->via = i;
+  if (i != 0) begin_search(e);
   return i != 0;
-}
-
-static int is_lost(const mw_engine *e, uint32_t m) {
-  const mwi_member *its = member_at(e, m);
-  return its->via == 0 && its->node != 0 && !is_root(e, m);
-}
-
-/* Makes orphans of the members whose path led through `m`, a member without a
-** path: they join the end of the list.  Returns whether one is in the list
-** already. */
-static int orphan_children(mw_engine *e, uint32_t m, uint32_t *last) {
-  uint32_t i;
-  int any = 0;
-  for (i = node_of(e, m)->outs; i != 0; i = edge_at(e, i)->next_out) {
-    uint32_t child = below(e, i, m);
-    mwi_member *its = (child == 0) ? NULL : member_at(e, child);
-    if (its == NULL || its->via != i) continue;
-    its->via = 0;
-    any |= its->queued;
-    if (its->queued) continue;
-    its->queued = 1;
-    its->chain = 0;
-    member_at(e, *last)->chain = child;
-    *last = child;
-  }
-  return any;
 }
 
 /* Gives the lost members below `m`, which has a path again, a path from `m`.
 ** Walks down over lost members, and back by `via`. */
 static void lead_on(mw_engine *e, uint32_t m) {
-  uint32_t at = m, i = node_of(e, m)->outs;
+  uint32_t at = m, i = node_at(e, member_at(e, m)->node)->outs;
   while (i != 0 || at != m) {
     uint32_t child = (i == 0) ? 0 : below(e, i, at);
     if (i == 0) {
@@ -484,143 +496,68 @@ static void lead_on(mw_engine *e, uint32_t m) {
     } else if (child != 0 && is_lost(e, child)) {
       at = child;
       member_at(e, at)->via = i;
-      i = node_of(e, at)->outs;
+      i = node_at(e, member_at(e, at)->node)->outs;
     } else {
       i = edge_at(e, i)->next_out;
     }
   }
 }
 
-/* Gives a path to all orphans that can have one.  Goes outwards from the
-** orphans, so that a path close by is found before all members below are lost.
-** A path may serve an orphan that has looked already, so that orphan looks
-** again.  A path once found stays: no lost member is above.  Below an orphan
-** that looks for the first time nothing is lost yet, however much is there. */
-static void look_for_paths(mw_engine *e) {
-  uint32_t m, last = e->tree.orphans, looked = 0;
-  int again = last != 0;
-  begin_search(e);
-  while (again) {
-    int is_first = looked == 0;
-    again = 0;
-    while (member_at(e, last)->chain != 0) last = member_at(e, last)->chain;
-    for (m = e->tree.orphans; m != 0; m = member_at(e, m)->chain) {
-      if (is_lost(e, m) && find_path(e, m)) {
-        if (!is_first) lead_on(e, m);
-        begin_search(e);
-        again = 1;
-      } else if (is_lost(e, m)) {
-        again |= orphan_children(e, m, &last);
-      }
-      if (m == looked) is_first = 1;
-    }
-    looked = last;
-  }
-}
-
-/* Returns the layer below a layer, 0 at the end. */
-static uint32_t next_layer(const mw_engine *e, uint32_t layer) {
-  uint32_t below = reach_at(e, layer)->below;
-  return (below == layer) ? 0 : below;
-}
-
-/* Frees a reach with all its layers. */
-static void give_reach(mw_engine *e, uint32_t top) {
-  uint32_t i, next;
-  for (i = top; i != 0; i = next) {
-    mwi_reach *reach = reach_at(e, i);
-    next = next_layer(e, i);
-    if (reach->key.type != MW_TNIL) mwi_host_release(e, &reach->key);
-    mwi_free(e, reach->news, reach->size_news * sizeof(*reach->news));
-    reach->root = 0;
-    reach->logs = 0;
-    reach->news = NULL;
-    reach->size_news = 0;
-    mwi_pool_give(&e->tree.reaches, i, sizeof(mwi_reach));
-  }
-}
-
-static uint32_t new_node(mw_engine *e, mw_handle obj) {
-  uint32_t n = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
-  if (n == 0) return 0;
-  memset(node_at(e, n), 0, sizeof(mwi_node));
-  node_at(e, n)->obj = obj;
-  node_at(e, n)->left = mwi_stamp_age(e->stamp);
-  return n;
-}
-
-/* Releases a node that has lost its last member. */
-static void release_node(mw_engine *e, uint32_t n) {
-  if (node_at(e, n)->n > 0) return;
-  end_node(e, n);
-  node_at(e, n)->chain = e->tree.released;
-  e->tree.released = n;
-}
-
-/* Empties the list of orphans: each has a path now, or goes.  Then the reaches
-** of roots that have ended go. */
+/* Empties the list of orphans: each has a path now, or goes.  Goes outwards
+** from them, so that a path close by is found before all members below are
+** lost.  When a member looks for a path, others may not have looked yet, so in
+** the end those that are lost look again; what has a path keeps it. */
 static void resolve(mw_engine *e) {
   mwi_tree *part = &e->tree;
-  uint32_t m, roots = 0;
-  part->steps = part->lost = 0;
-  look_for_paths(e);
-  while ((m = part->orphans) != 0) {
+  uint32_t m, n, lost = 0;
+  begin_search(e);
+  for (; (m = part->orphans) != 0;) {
     mwi_member *its = member_at(e, m);
     part->orphans = its->chain;
     its->queued = 0;
-    if (its->node == 0 && its->reach != 0) {
-      its->chain = roots;
-      roots = m;
-    } else if (its->node == 0) {
-      give_member(e, m);
-    } else if (is_lost(e, m)) {
-      uint32_t n = its->node;
-      unlist_member(e, m);
-      its->reach = 0;
-      give_member(e, m);
-      release_node(e, n);
-    }
+    if (its->node == 0) mwi_pool_give(&part->members, m, sizeof(mwi_member));
+    if (its->node == 0 || its->via != 0 || find_path(e, m)) continue;
+    orphan_children(e, m);
+    its->chain = lost;
+    lost = m;
   }
-  while ((m = roots) != 0) {
-    roots = member_at(e, m)->chain;
-    give_reach(e, member_at(e, m)->reach);
-    member_at(e, m)->reach = 0;
-    give_member(e, m);
+  part->steps = part->lost = 0;
+  begin_search(e);
+  for (m = lost; m != 0; m = member_at(e, m)->chain)
+    if (is_lost(e, m) && find_path(e, m)) lead_on(e, m);
+  for (; (m = lost) != 0;) {
+    lost = member_at(e, m)->chain;
+    if (!is_lost(e, m)) continue;
+    n = member_at(e, m)->node;
+    remove_member(e, m);
+    leave_node(e, n, 1);
   }
 }
 
-/* Ends a member that is a root no longer, or whose object is dead.  A root's
-** member and reach stay, among the orphans, until these are resolved: a death
-** may be found in the middle of a move, and no member is to have the reach when
-** it goes. */
+/* Ends a member that is a root no longer, or whose object is dead: what it has
+** led to are orphans. */
 static void drop_member(mw_engine *e, uint32_t m) {
-  mwi_member *its = member_at(e, m);
-  uint32_t n = its->node, i, reach = is_root(e, m) ? its->reach : 0;
-  for (i = node_at(e, n)->outs; i != 0; i = edge_at(e, i)->next_out) {
-    uint32_t child = below(e, i, m);
-    if (child != 0 && member_at(e, child)->via == i) make_orphan(e, child);
-  }
-  unlist_member(e, m);
-  its->via = 0;
-  its->reach = reach;
-  for (i = reach; i != 0; i = next_layer(e, i)) {
+  uint32_t n = member_at(e, m)->node;
+  uint32_t i = is_root(e, m) ? member_at(e, m)->reach : 0;
+  orphan_children(e, m);
+  for (; i != 0; i = next_layer(e, i)) {
     reach_at(e, i)->root = 0;
     reach_at(e, i)->obj = MW_NONE;
   }
-  if (reach != 0)
-    queue_orphan(e, m);
-  else if (!its->queued)
-    give_member(e, m);
-  if (node_at(e, n)->n > 0) return;
-  end_node(e, n);
-  give_node(e, n);
+  remove_member(e, m);
+  leave_node(e, n, 0);
+}
+
+static void end_root(mw_engine *e, uint32_t m) {
+  drop_member(e, m);
+  resolve(e);
 }
 
 void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   if (r == NULL || r->obj == MW_NONE) return;
   e->tree.forgets = 1; /* what only the dead held has left before */
-  while (r->nodes != 0) drop_member(e, r->nodes);
+  while (r->nodes != 0) drop_member(e, first_member(e, r));
   e->tree.forgets = 0;
 }
 
@@ -630,8 +567,11 @@ void mw_tree_resolve(mw_engine *e) {
 }
 
 void mwi_tree_release(mw_engine *e, mw_handle obj) {
-  uint32_t n = new_node(e, obj);
-  if (n != 0) release_node(e, n);
+  uint32_t n = new_node(e, NULL, COMMON);
+  if (n == 0) return;
+  node_at(e, n)->obj = obj;
+  node_at(e, n)->next = e->tree.released;
+  e->tree.released = n;
 }
 
 uint32_t mwi_tree_release_mark(mw_engine *e) {
@@ -644,8 +584,8 @@ mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark) {
   mw_tree_resolve(e);
   while ((n = e->tree.released) != mark && n != 0) {
     mw_handle obj = node_at(e, n)->obj;
-    e->tree.released = node_at(e, n)->chain;
-    give_node(e, n);
+    e->tree.released = node_at(e, n)->next;
+    mwi_pool_give(&e->tree.nodes, n, sizeof(mwi_node));
     if (mwi_identity_is_valid(&e->identity, obj) && !mw_tree_has(e, obj))
       return obj;
   }
@@ -659,12 +599,10 @@ mw_handle mw_tree_released(mw_engine *e) {
 /* Changes the state of a released object, unless the object is tracked or
 ** watched, or in a tree again. */
 void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from, int to) {
-  uint32_t n;
-  for (n = e->tree.released; n != mark && n != 0; n = node_at(e, n)->chain) {
-    mw_handle obj = node_at(e, n)->obj;
-    mwi_object *r = mwi_object_of(&e->watch, mw_slot(obj));
-    if (r != NULL && r->obj == obj && !r->watched && r->nodes == 0 &&
-        r->tracked == from)
+  uint32_t n = e->tree.released;
+  for (; n != mark && n != 0; n = node_at(e, n)->next) {
+    mwi_object *r = mwi_object_find(&e->watch, node_at(e, n)->obj);
+    if (r != NULL && !r->watched && r->nodes == 0 && r->tracked == from)
       r->tracked = (uint8_t)(to & 3);
   }
 }
@@ -676,174 +614,80 @@ int mw_tree_has_orphans(const mw_engine *e) {
 /* }====================================================== */
 
 /* {======================================================
-** Members below a new edge
+** Links
 ** ======================================================= */
 
-/* A change that may run out of memory: what is made until then goes again. */
-typedef struct making {
-  uint32_t made;        /* the new members, a list by `chain` */
-  uint32_t first, last; /* the queue of nodes with new members */
-} making;
-
-static uint32_t add_member(mw_engine *e, making *w, uint32_t n,
-                           uint32_t reach) {
-  uint32_t m = mwi_pool_take(e, &e->tree.members, sizeof(mwi_member));
-  if (m == 0) return 0;
-  begin_member(e, m, n, reach);
-  member_at(e, m)->chain = w->made;
-  w->made = m;
-  return m;
+/* Has new members below: the node is put before the queue. */
+static void enqueue(mw_engine *e, uint32_t *queue, uint32_t n) {
+  mwi_node *its = node_at(e, n);
+  if (its->waits || its->outs == 0) return;
+  its->waits = 1;
+  its->queue = *queue;
+  *queue = n;
 }
 
-static void enqueue(mw_engine *e, making *w, uint32_t n) {
-  if (node_at(e, n)->waits || node_at(e, n)->outs == 0) return;
-  node_at(e, n)->waits = 1;
-  node_at(e, n)->queue = 0;
-  *(w->last != 0 ? &node_at(e, w->last)->queue : &w->first) = n;
-  w->last = n;
-}
-
-/* The child of an edge becomes a member wherever its parent is one; with
-** `reach`, only there.  Returns 0 without memory. */
-static int join(mw_engine *e, making *w, uint32_t i, uint32_t reach) {
+/* The child of an edge becomes a member wherever its parent is one: of the
+** reaches with an order greater than `after`.  Returns 0 without memory. */
+static int join(mw_engine *e, uint32_t i, uint64_t after, uint32_t *queue) {
   uint32_t parent = edge_at(e, i)->parent, child = edge_at(e, i)->child;
-  mw_handle obj = node_at(e, child)->obj;
-  uint32_t m = node_at(e, parent)->only, at = 0;
-  if (m == 0 && reach != 0)
-    m = find_member(e, node_at(e, parent)->obj, reach);
-  else if (m == 0)
-    m = first_member(e, node_at(e, parent)->obj);
+  uint32_t at = 0, next, m = last_member(e, parent, after);
+  m = (m != 0) ? member_at(e, m)->next : node_at(e, parent)->members;
   for (; m != 0; m = member_at(e, m)->next) {
     uint32_t goal = reach_of(e, m)->below;
-    uint64_t order;
-    if (member_at(e, m)->node != parent) continue;
-    order = reach_at(e, goal)->order;
-    if (at == 0) at = last_member(e, mwi_object_find(&e->watch, obj), order);
-    while (at != 0 && member_at(e, at)->next != 0 &&
-           reach_of(e, member_at(e, at)->next)->order <= order)
-      at = member_at(e, at)->next;
-    if (at == 0 || member_at(e, at)->reach != goal) {
-      at = add_member(e, w, child, goal);
-      if (at == 0) return 0;
-      member_at(e, at)->via = i;
-      enqueue(e, w, child);
-    }
-    if (reach != 0 || node_at(e, parent)->only != 0) break;
+    uint64_t order = reach_at(e, goal)->order;
+    if (at == 0) at = last_member(e, child, order);
+    while (at != 0 && (next = member_at(e, at)->next) != 0 &&
+           reach_of(e, next)->order <= order)
+      at = next;
+    if (at != 0 && member_at(e, at)->reach == goal) continue;
+    at = add_member(e, child, at, goal, i);
+    if (at == 0) return 0;
+    enqueue(e, queue, child);
   }
   return 1;
 }
 
-/* What is below the nodes in the queue becomes members with them. */
-static int spread(mw_engine *e, making *w, uint32_t reach) {
-  uint32_t n, i;
-  int ok = 1;
-  while ((n = w->first) != 0) {
-    w->first = node_at(e, n)->queue;
-    if (w->first == 0) w->last = 0;
+/* What edge `i` (0 for none) leads to, and what is below the nodes in the queue,
+** become members with their parents. */
+static int spread(mw_engine *e, uint32_t i, uint64_t after, uint32_t queue) {
+  int ok = i == 0 || join(e, i, after, &queue);
+  uint32_t n;
+  while ((n = queue) != 0) {
+    queue = node_at(e, n)->queue;
     node_at(e, n)->waits = 0;
     for (i = node_at(e, n)->outs; ok && i != 0; i = edge_at(e, i)->next_out)
-      ok = join(e, w, i, reach);
+      ok = join(e, i, after, &queue);
   }
   return ok;
 }
 
-/* Takes back what was made; nodes without members go with their edges. */
-static void unmake(mw_engine *e, making *w) {
-  uint32_t m, n;
-  while ((m = w->made) != 0) {
-    w->made = member_at(e, m)->chain;
-    n = member_at(e, m)->node;
-    unlist_member(e, m);
-    member_at(e, m)->reach = 0;
-    give_member(e, m);
-    if (node_at(e, n)->n > 0) continue;
-    end_node(e, n);
-    give_node(e, n);
-  }
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** Links
-** ======================================================= */
-
-/* Which nodes of a parent a link is about: those of a layer with a rule, of all
-** without one, or of all. */
-#define UNRULED 0
-#define ALL MWI_ANY_REACH
-
-typedef struct linking {
-  uint32_t layer;
-  int scans; /* those whose fields are being linked; else those with linked */
-  const mw_value *key; /* fields */
-} linking;
-
-/* Returns the layer, for which a reach stands. */
-static uint32_t layer_of(const mw_engine *e, mw_reach reach) {
-  if (reach == 0 || reach == MWI_ANY_REACH) return reach;
-  return (reach_at(e, reach)->rule != 0) ? reach : UNRULED;
-}
-
-static int is_in(const mw_engine *e, uint32_t m, uint32_t layer) {
-  return layer == ALL || (layer == UNRULED ? reach_of(e, m)->rule == 0
-                                           : member_at(e, m)->reach == layer);
-}
-
-/* Returns the layer of a child that member `m` of the parent has under a key, 0
-** for none. */
-static uint32_t layer_below(const mw_engine *e, uint32_t m,
-                            const mw_value *key) {
-  const mwi_reach *reach = reach_of(e, m);
-  if (reach->key.type != MW_TNIL && !mw_value_equal(&reach->key, key)) return 0;
-  return reach->below;
-}
-
-static int is_meant(const mw_engine *e, const linking *l, uint32_t m) {
-  const mwi_node *node = node_of(e, m);
-  if (!is_in(e, m, l->layer)) return 0;
-  if (l->scans ? !node->scans : node->linked == 0) return 0;
-  return layer_below(e, m, l->key) != 0;
-}
-
-/* Returns the edge from a member of the parent to the child, 0 for none. */
-static uint32_t edge_from(const mw_engine *e, uint32_t m, const mw_value *key,
-                          mw_handle child) {
-  return find_edge(e, member_at(e, m)->node,
-                   find_node(e, child, layer_below(e, m, key)));
-}
-
-/* Makes the edge from member `m` to the child, if there is none; returns 0
-** without memory.  In a graph that others share the members below come with
-** it. */
-static uint32_t need_edge(mw_engine *e, making *w, uint32_t m,
-                          const mw_value *key, mw_handle child) {
-  uint32_t layer = layer_below(e, m, key), n = find_node(e, child, layer), i;
-  int is_new = n == 0;
-  if (is_new) n = new_node(e, child);
-  if (n == 0) return 0;
-  i = find_edge(e, member_at(e, m)->node, n);
+/* Makes the edge from a node to the child's node in a graph, if there is none;
+** the members below come with it.  Without memory returns 0: then the members
+** that have come are orphans. */
+static uint32_t need_edge(mw_engine *e, uint32_t parent, uint32_t graph,
+                          mwi_object *child) {
+  uint32_t n = find_node(e, child, graph), i = find_edge(e, parent, n);
   if (i != 0) return i;
-  i = new_edge(e, member_at(e, m)->node, n);
-  if (i != 0 && join(e, w, i, 0) && spread(e, w, 0)) return i;
-  spread(e, w, 0); /* empties the queue */
-  if (node_at(e, n)->n > 0) return 0;
-  end_node(e, n);
-  give_node(e, n);
+  if (n == 0) n = new_node(e, child, graph);
+  if (n == 0) return 0;
+  i = new_edge(e, parent, n);
+  if (i != 0 && spread(e, i, 0, 0)) return i;
+  if (i != 0) end_edge(e, i);
+  leave_node(e, n, 0);
   return 0;
 }
 
 /* The orphans of the child take an edge that has begun to count. */
 static void lead_orphans(mw_engine *e, uint32_t i) {
-  const mwi_node *child = node_at(e, edge_at(e, i)->child);
-  uint32_t m = (child->only != 0) ? child->only : first_member(e, child->obj);
+  uint32_t m = node_at(e, edge_at(e, i)->child)->members;
   if (e->tree.orphans == 0) return;
   for (; m != 0; m = member_at(e, m)->next) {
     mwi_member *its = member_at(e, m);
-    uint32_t parent;
-    if (its->via != 0 || is_root(e, m) || node_of(e, m) != child) continue;
-    parent = above(e, i, m);
-    if (parent == 0 || end_of_path(e, parent, m) == m) continue;
+    uint32_t at = is_lost(e, m) ? above(e, i, m) : 0;
+    if (at == 0) continue;
+    while (at != m && member_at(e, at)->via != 0)
+      at = above(e, member_at(e, at)->via, at);
+    if (at == m) continue; /* it would be a cycle */
     its->via = i;
     if (its->queued && e->tree.lost > 0) e->tree.lost--; /* it comes back */
   }
@@ -853,7 +697,7 @@ static void lead_orphans(mw_engine *e, uint32_t i) {
 ** a place in a list does not. */
 static void count(mw_engine *e, uint32_t i, const mw_value *key, int more) {
   mwi_edge *its = edge_at(e, i);
-  uint32_t now = mwi_stamp_age(e->stamp);
+  uint32_t now = age_now(e);
   if (its->sure &&
       (key->type != MW_TINTEGER || its->hint.type != MW_TINTEGER)) {
     its->others = now;
@@ -866,169 +710,206 @@ static void count(mw_engine *e, uint32_t i, const mw_value *key, int more) {
   lead_orphans(e, i);
 }
 
-/* Takes back what was made by a link without memory for all. */
-static void unlink_all(mw_engine *e, making *w, mw_handle parent,
-                       const linking *l, mw_handle child) {
-  uint32_t m, i;
-  int common = 0;
-  unmake(e, w);
-  for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    i = is_meant(e, l, m) ? edge_from(e, m, l->key, child) : 0;
-    if (i != 0 && edge_at(e, i)->count == 0) end_edge(e, i);
+/* Which nodes of a parent a link is about. */
+typedef struct linking {
+  mw_reach reach; /* 0: those in graphs without a rule; MWI_ANY_REACH: all */
+  int scans;      /* those whose fields are being linked; else those with linked
+                  ** fields */
+  const mw_value *key;
+} linking;
+
+/* Is the node in the graph for which a reach stands? */
+static int is_in(const mw_engine *e, const mwi_node *node, mw_reach reach) {
+  if (reach == MWI_ANY_REACH) return 1;
+  if (reach != 0 && reach_at(e, reach)->rule != 0) return node->graph == reach;
+  return node->graph == COMMON || reach_at(e, node->graph)->rule == 0;
+}
+
+/* Returns the only key that leads on from a node, NULL if any does. */
+static const mw_value *key_in(const mw_engine *e, const mwi_node *node) {
+  const mwi_reach *reach;
+  if (node->graph == COMMON) return NULL;
+  reach = reach_at(e, node->graph);
+  return (reach->key.type == MW_TNIL) ? NULL : &reach->key;
+}
+
+/* Returns the graph of what a node holds under a key, 0 if that does not lead
+** on. */
+static uint32_t graph_below(const mw_engine *e, const mwi_node *node,
+                            const mw_value *key) {
+  const mw_value *its = key_in(e, node);
+  if (node->graph == COMMON) return COMMON;
+  if (its != NULL && !mw_value_equal(its, key)) return 0;
+  return reach_at(e, node->graph)->below;
+}
+
+/* Returns the graph in which a link leads from a node, 0 for none. */
+static uint32_t goal_of(const mw_engine *e, uint32_t n, const linking *l) {
+  const mwi_node *node = node_at(e, n);
+  if (l->scans ? !node->scans : node->linked == 0) return 0;
+  return is_in(e, node, l->reach) ? graph_below(e, node, l->key) : 0;
+}
+
+/* Returns the edge of a link from a node, 0 for none. */
+static uint32_t edge_of(const mw_engine *e, uint32_t n, const linking *l,
+                        const mwi_object *child) {
+  uint32_t goal = goal_of(e, n, l);
+  return (goal == 0) ? 0 : find_edge(e, n, find_node(e, child, goal));
+}
+
+/* Unlinks the child from the nodes from `n` up to `end`. */
+static void unlink_from(mw_engine *e, uint32_t n, uint32_t end,
+                        const linking *l, const mwi_object *child) {
+  for (; n != end; n = node_at(e, n)->next) {
+    uint32_t i = edge_of(e, n, l, child);
+    if (i != 0) uncount(e, i, l->key);
   }
 }
 
-/* Links the child from all members of the parent that are meant.  First all
-** edges are made, then they count: so nothing has changed without memory. */
+/* Links the child from all nodes of the parent that are meant, or none. */
 static int link_all(mw_engine *e, mw_handle parent, const linking *l,
                     mw_handle child) {
-  making w = {0, 0, 0};
-  uint32_t m;
-  int code = MW_OK, common = 0;
+  const mwi_object *r = mwi_object_find(&e->watch, parent);
+  mwi_object *c;
+  uint32_t n;
+  int code = MW_OK;
   mwi_check_enter(e);
+  if (r == NULL || r->nodes == 0) return MW_STALE;
   if (!mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
-  if (first_member(e, parent) == 0) return MW_STALE;
-  if (mwi_object_need(e, child) == NULL) return MW_NOMEM;
-  for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common))
-    if (is_meant(e, l, m) && need_edge(e, &w, m, l->key, child) == 0) {
-      unlink_all(e, &w, parent, l, child);
+  c = mwi_object_need(e, child);
+  if (c == NULL) return MW_NOMEM;
+  for (n = r->nodes; n != 0; n = node_at(e, n)->next) {
+    uint32_t goal = goal_of(e, n, l), i;
+    const mwi_node *its;
+    int is_new;
+    if (goal == 0) continue;
+    i = need_edge(e, n, goal, c);
+    if (i == 0) {
+      unlink_from(e, r->nodes, n, l, c);
+      mw_tree_resolve(e);
       return MW_NOMEM;
     }
-  common = 0;
-  for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    uint32_t i = is_meant(e, l, m) ? edge_from(e, m, l->key, child) : 0;
-    const mwi_node *node;
-    int is_new;
-    if (i == 0) continue;
-    node = node_at(e, edge_at(e, i)->child);
+    its = node_at(e, edge_at(e, i)->child);
     is_new = edge_at(e, i)->count == 0;
-    if (node->linked == 0 && (!l->scans || (is_new && !node->scans)))
+    if (its->linked == 0 && (!l->scans || (is_new && !its->scans)))
       code = MW_NEW;
-    count(e, i, l->key, is_new || reach_of(e, m)->key.type == MW_TNIL);
+    count(e, i, l->key, is_new || key_in(e, node_at(e, n)) == NULL);
   }
   return code;
 }
 
 int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                  const mw_value *key, mw_handle child) {
-  linking l = {layer_of(e, reach), 0, key};
+  linking l = {reach, 0, key};
   e->tree.moves++;
   return link_all(e, parent, &l, child);
 }
 
 int mw_tree_scan_link(mw_engine *e, mw_reach reach, mw_handle parent,
                       const mw_value *key, mw_handle child) {
-  linking l = {layer_of(e, reach), 1, key};
+  linking l = {reach, 1, key};
   return link_all(e, parent, &l, child);
 }
 
 void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key,
                     mw_handle child) {
-  linking l = {ALL, 0, key};
-  uint32_t m, i;
-  int common = 0;
+  linking l = {MWI_ANY_REACH, 0, key};
+  const mwi_object *r = mwi_object_find(&e->watch, parent);
+  const mwi_object *c = mwi_object_find(&e->watch, child);
   mwi_check_enter(e);
   e->tree.moves++;
-  if (first_member(e, child) == 0) return;
-  for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    i = is_meant(e, &l, m) ? edge_from(e, m, key, child) : 0;
-    if (i != 0) uncount(e, i, key);
-  }
+  if (r != NULL && c != NULL) unlink_from(e, r->nodes, 0, &l, c);
 }
 
 void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
                     mw_handle child, uint32_t n, int here) {
-  linking l = {ALL, 0, key};
-  uint32_t m, i, now;
-  int common = 0;
-  for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    i = is_meant(e, &l, m) ? edge_from(e, m, key, child) : 0;
-    if (i == 0) continue;
-    now = (reach_of(e, m)->key.type == MW_TNIL) ? n : here != 0;
-    if (edge_at(e, i)->count == now) continue;
-    edge_at(e, i)->count = now & UINT32_MAX >> 1;
-    edge_at(e, i)->sure = 0;
-    edge_at(e, i)->age = edge_at(e, i)->others = mwi_stamp_age(e->stamp);
+  linking l = {MWI_ANY_REACH, 0, key};
+  const mwi_object *r = mwi_object_find(&e->watch, parent);
+  const mwi_object *c = mwi_object_find(&e->watch, child);
+  uint32_t p = (r == NULL) ? 0 : r->nodes;
+  for (; p != 0; p = node_at(e, p)->next) {
+    uint32_t i = edge_of(e, p, &l, c), now = n;
+    mwi_edge *its = edge_at(e, i);
+    if (key_in(e, node_at(e, p)) != NULL) now = here != 0;
+    if (i == 0 || its->count == now) continue;
+    its->count = now & UINT32_MAX >> 1;
+    its->sure = 0;
+    its->age = its->others = age_now(e);
     if (now == 0) end_edge(e, i);
   }
 }
 
 int mw_tree_scan(mw_engine *e, mw_handle obj, mw_value *key) {
-  uint32_t m;
-  int wanted = 0, common = 0;
-  for (m = first_member(e, obj); m != 0; m = next_node(e, m, &common)) {
-    const mwi_reach *reach = reach_of(e, m);
-    mwi_node *node = node_of(e, m);
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  uint32_t n = (r == NULL) ? 0 : r->nodes;
+  int wanted = 0;
+  for (; n != 0; n = node_at(e, n)->next) {
+    mwi_node *node = node_at(e, n);
+    const mw_value *its = key_in(e, node);
     if (node->linked != 0) continue;
     while (node->outs != 0) end_edge(e, node->outs); /* of a scan that failed */
     node->scans = 1;
-    if (reach->below == 0) continue;
-    if (reach->key.type == MW_TNIL ||
-        (wanted && !mw_value_equal(key, &reach->key)))
-      wanted = 2;
+    if (graph_below(e, node, its) == 0) continue;
+    if (its == NULL || (wanted && !mw_value_equal(key, its))) wanted = 2;
     if (wanted == 2) continue;
-    *key = reach->key;
+    *key = *its;
     wanted = 1;
   }
   return wanted;
 }
 
 void mw_tree_scanned(mw_engine *e, mw_handle obj) {
-  uint32_t m, number = ++e->tree.scans;
-  int common = 0;
-  for (m = first_member(e, obj); m != 0; m = next_node(e, m, &common)) {
-    mwi_node *node = node_of(e, m);
-    if (!node->scans) continue;
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  uint32_t n = (r == NULL) ? 0 : r->nodes, number = ++e->tree.scans;
+  for (; n != 0; n = node_at(e, n)->next) {
+    mwi_node *node = node_at(e, n);
+    if (node->scans) node->linked = number;
     node->scans = 0;
-    node->linked = number;
   }
 }
 
-int mwi_tree_is_open(const mw_engine *e, mw_reach reach, mw_handle obj) {
-  uint32_t m;
-  for (m = first_member(e, obj); m != 0; m = member_at(e, m)->next)
-    if (is_in(e, m, layer_of(e, reach)) && node_of(e, m)->linked == 0) return 1;
-  return 0;
+int mwi_tree_scanned_since(const mw_engine *e, const mwi_object *r,
+                           uint32_t number) {
+  uint32_t n = r->nodes;
+  while (n != 0 && node_at(e, n)->linked <= number) n = node_at(e, n)->next;
+  return n != 0;
 }
 
-int mwi_tree_scanned_since(const mw_engine *e, mw_handle obj, uint32_t number) {
-  uint32_t m = first_member(e, obj);
-  while (m != 0 && node_of(e, m)->linked <= number) m = member_at(e, m)->next;
-  return m != 0;
+int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
+                  const mw_value *key, mw_handle child) {
+  const mwi_object *r = mwi_object_find(&e->watch, parent);
+  const mwi_object *c = mwi_object_find(&e->watch, child);
+  uint32_t n = (r == NULL) ? 0 : r->nodes;
+  int bits = 0;
+  for (; n != 0; n = node_at(e, n)->next) {
+    const mwi_node *node = node_at(e, n);
+    if (!is_in(e, node, reach)) continue;
+    if (node->linked == 0) bits |= MWI_OPEN;
+    if (node->refuses) bits |= MWI_REFUSES;
+    if (key != NULL && graph_below(e, node, key) != 0) bits |= MWI_LEADS;
+    if (c != NULL && key_in(e, node) == NULL &&
+        find_edge(e, n, find_node(e, c, graph_below(e, node, NULL))) != 0)
+      bits |= MWI_HOLDS;
+  }
+  return bits;
 }
 
 void mwi_tree_refuse(const mw_engine *e, mw_reach reach, mw_handle parent) {
-  uint32_t m;
-  for (m = first_member(e, parent); m != 0; m = member_at(e, m)->next)
-    if (is_in(e, m, layer_of(e, reach))) node_of(e, m)->refuses = 1;
+  const mwi_object *r = mwi_object_find(&e->watch, parent);
+  uint32_t n = (r == NULL) ? 0 : r->nodes;
+  for (; n != 0; n = node_at(e, n)->next)
+    if (is_in(e, node_at(e, n), reach)) node_at(e, n)->refuses = 1;
 }
 
-int mwi_tree_refuses(const mw_engine *e, mw_handle parent) {
-  uint32_t m = first_member(e, parent);
-  while (m != 0 && !node_of(e, m)->refuses) m = member_at(e, m)->next;
-  return m != 0;
-}
-
-int mwi_tree_holds(const mw_engine *e, mw_reach reach, mw_handle parent,
-                   mw_handle child) {
-  uint32_t m, layer = layer_of(e, reach);
-  int common = 0;
-  for (m = first_member(e, parent); m != 0; m = next_node(e, m, &common)) {
-    const mwi_reach *its = reach_of(e, m);
-    if (its->key.type == MW_TNIL && its->below != 0 && is_in(e, m, layer) &&
-        edge_from(e, m, &its->key, child) != 0)
-      return 1;
-  }
-  return 0;
-}
-
-uint32_t mwi_tree_edge(const mw_engine *e, mw_handle parent, mw_handle child) {
-  uint32_t m = first_member(e, parent), c = first_member(e, child), i, p;
-  if (m == 0 || c == 0 || reach_of(e, c)->filtered) return 0;
-  for (p = m; p != 0; p = member_at(e, p)->next)
-    if (reach_of(e, p)->filtered) return 0;
-  i = find_edge(e, member_at(e, m)->node, member_at(e, c)->node);
-  return (i != 0 && node_of(e, c)->linked != 0) ? i : 0;
+uint32_t mwi_tree_edge(const mw_engine *e, const mwi_object *r,
+                       mw_handle child) {
+  const mwi_object *c = mwi_object_find(&e->watch, child);
+  const mwi_node *p, *n;
+  if (r->nodes == 0 || c == NULL || c->nodes == 0) return 0;
+  p = node_at(e, r->nodes);
+  n = node_at(e, c->nodes);
+  if (p->graph != COMMON || p->next != 0 || n->graph != COMMON) return 0;
+  return (n->linked != 0) ? find_edge(e, r->nodes, c->nodes) : 0;
 }
 
 void mwi_tree_add(mw_engine *e, uint32_t edge, const mw_value *key) {
@@ -1036,19 +917,12 @@ void mwi_tree_add(mw_engine *e, uint32_t edge, const mw_value *key) {
   count(e, edge, key, 1);
 }
 
-int mwi_tree_leads_on(const mw_engine *e, mw_handle parent,
-                      const mw_value *key) {
-  uint32_t m = first_member(e, parent);
-  while (m != 0 && (reach_of(e, m)->rule != 0 || layer_below(e, m, key) == 0))
-    m = member_at(e, m)->next;
-  return m != 0;
-}
-
 void mw_tree_expel(mw_engine *e, mw_handle obj) {
-  uint32_t m, i, next;
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  uint32_t n = (r == NULL) ? 0 : r->nodes, i, next;
   mwi_check_enter(e);
-  for (m = first_member(e, obj); m != 0; m = member_at(e, m)->next)
-    for (i = node_of(e, m)->ins; i != 0; i = next) {
+  for (; n != 0; n = node_at(e, n)->next)
+    for (i = node_at(e, n)->ins; i != 0; i = next) {
       next = edge_at(e, i)->next_in;
       if (node_at(e, edge_at(e, i)->parent)->obj != MW_NONE) end_edge(e, i);
     }
@@ -1062,14 +936,14 @@ void mw_tree_expel(mw_engine *e, mw_handle obj) {
 
 mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
                        mw_handle *root, uint32_t *rule) {
-  uint32_t m = first_member(e, obj);
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  uint32_t n = (r == NULL) ? 0 : r->nodes;
   uint64_t order = (after == 0) ? 0 : reach_at(e, after)->order;
-  for (; m != 0; m = member_at(e, m)->next) {
-    const mwi_reach *reach = reach_of(e, m);
-    if (reach->rule == 0 || reach->order <= order) continue;
-    *root = reach->obj;
-    *rule = reach->rule;
-    return member_at(e, m)->reach;
+  for (; n != 0; n = node_at(e, n)->next) {
+    uint32_t graph = node_at(e, n)->graph;
+    if (graph == COMMON || reach_at(e, graph)->order <= order) continue;
+    *rule = mw_reach_rule(e, graph, root);
+    if (*rule != 0) return graph;
   }
   return 0;
 }
@@ -1081,27 +955,33 @@ uint32_t mw_reach_rule(const mw_engine *e, mw_reach reach, mw_handle *root) {
 }
 
 int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule) {
-  uint32_t m = first_member(e, obj);
+  uint32_t m = first_of(e, obj);
   while (m != 0 && !(is_root(e, m) && reach_of(e, m)->rule == rule))
-    m = member_at(e, m)->next;
+    m = next_member(e, m);
   return m != 0;
 }
 
-/* Does the reach of member `m` hear of a write to the field of the object? */
+/* Does a watch of the root, to whose reach member `m` belongs, hear of a write
+** to the field of the object? */
 static int hears_of(const mw_engine *e, uint32_t m, const mw_value *key) {
   const mwi_reach *reach = reach_of(e, m), *top;
-  if (!reach->filtered) return 1;
-  if (reach->key.type != MW_TNIL && !mw_value_equal(&reach->key, key)) return 0;
+  const mwi_object *r;
+  if (reach->root == m || reach->logs) return 0;
+  if (!reach->filtered) {
+    r = mwi_object_find(&e->watch, reach->obj);
+    return r != NULL && r->deep > 0;
+  }
   top = reach_at(e, reach->top);
-  if (node_of(e, m)->obj != top->obj) return 1;
+  if (top->heard == 0) return 0;
+  if (reach->key.type != MW_TNIL && !mw_value_equal(&reach->key, key)) return 0;
+  if (node_at(e, member_at(e, m)->node)->obj != top->obj) return 1;
   /* the root is below itself: the root's own lists hear its first key */
   return top->key.type != MW_TNIL && !mw_value_equal(&top->key, key);
 }
 
 int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r, const mw_value *key) {
-  uint32_t m = first_heard(e, r->nodes);
-  while (m != 0 && !hears_of(e, m, key))
-    m = first_heard(e, member_at(e, m)->next);
+  uint32_t m = first_member(e, r);
+  while (m != 0 && !hears_of(e, m, key)) m = next_member(e, m);
   return m == 0;
 }
 
@@ -1110,28 +990,28 @@ static const mw_filter no_filter = {0, NULL, 0, 0, 0};
 /* Has the reach this filter? */
 static int has_filter(const mw_engine *e, uint32_t layer,
                       const mw_filter *filter) {
-  uint32_t n;
   const mwi_reach *reach = reach_at(e, layer);
-  if (reach->rule != filter->rule || (int)reach->kept != filter->kept) return 0;
-  if (filter->n_keys == 0) return reach->below == layer;
-  for (n = 0; layer != 0; layer = reach->below, n++) {
-    reach = reach_at(e, layer);
-    if (n == filter->n_keys || reach->below == layer ||
-        reach->key.type != filter->keys[n].type ||
-        !mw_value_equal(&reach->key, &filter->keys[n]))
+  uint32_t n = filter->n_keys, i;
+  if (reach->rule != filter->rule || (int)reach->kept != filter->kept ||
+      (reach->below == layer) != (n == 0))
+    return 0;
+  for (i = 0; i < n && layer != 0; i++, layer = next_layer(e, layer)) {
+    const mw_value *key = &reach_at(e, layer)->key;
+    if (key->type != filter->keys[i].type ||
+        !mw_value_equal(key, &filter->keys[i]))
       return 0;
   }
-  return n == filter->n_keys;
+  return n == 0 || (i == n && layer == 0);
 }
 
 /* Returns the member with which an object is the root of a reach with the
 ** filter, or 0. */
 static uint32_t find_root(const mw_engine *e, mw_handle obj,
                           const mw_filter *filter) {
-  uint32_t m = first_member(e, obj);
+  uint32_t m = first_of(e, obj);
   while (m != 0 &&
          !(is_root(e, m) && has_filter(e, member_at(e, m)->reach, filter)))
-    m = member_at(e, m)->next;
+    m = next_member(e, m);
   return m;
 }
 
@@ -1141,7 +1021,8 @@ static uint32_t own_root(const mw_engine *e, mw_handle obj) {
 
 /* Makes the layers of a reach, the last layer first.  Returns the first layer,
 ** 0 when there is no memory. */
-static uint32_t new_layers(mw_engine *e, const mw_filter *filter) {
+static uint32_t new_layers(mw_engine *e, mw_handle obj,
+                           const mw_filter *filter) {
   mwi_tree *part = &e->tree;
   uint32_t n = (filter->n_keys == 0) ? 1 : filter->n_keys, top = 0, i;
   part->order += n;
@@ -1160,55 +1041,48 @@ static uint32_t new_layers(mw_engine *e, const mw_filter *filter) {
     reach->kept = (uint32_t)filter->kept & 3;
     reach->logs = filter->kept == MWI_LOGGED;
     reach->order = part->order - i;
+    reach->obj = obj;
     if (filter->n_keys != 0) reach->key = filter->keys[n - 1 - i];
     if (reach->key.type != MW_TNIL) mwi_host_retain(e, &reach->key);
     top = layer;
   }
+  for (i = top; i != 0; i = next_layer(e, i)) reach_at(e, i)->top = top;
   return top;
 }
 
-/* Makes a reach, whose root is an object with a record, or the ground.  What is
-** below the root in the common graph is in the reach at once.  Returns 0 when
-** there is no memory. */
-static uint32_t new_reach(mw_engine *e, mw_handle obj,
+/* Makes a reach with a root, with NULL the ground.  What is below the root in
+** the common graph is in the reach at once.  Returns 0 when there is no
+** memory. */
+static uint32_t new_reach(mw_engine *e, mwi_object *r,
                           const mw_filter *filter) {
-  making w = {0, 0, 0};
-  uint32_t top = new_layers(e, filter), n, m = 0, i;
-  int is_new;
+  uint32_t top = new_layers(e, (r == NULL) ? MW_NONE : r->obj, filter);
+  uint32_t n, m = 0, queue = 0;
+  uint64_t order;
   if (top == 0) return 0;
-  n = find_node(e, obj, top);
-  is_new = n == 0;
-  if (is_new) n = new_node(e, obj);
-  if (n != 0) m = add_member(e, &w, n, top);
-  if (m != 0) enqueue(e, &w, n);
-  if (m == 0 || !spread(e, &w, top)) {
-    if (m == 0 && n != 0 && is_new) give_node(e, n);
-    unmake(e, &w);
+  order = reach_at(e, top)->order;
+  n = find_node(e, r, graph_of(e, top));
+  if (n == 0) n = new_node(e, r, graph_of(e, top));
+  if (n != 0) m = add_member(e, n, last_member(e, n, order), top, 0);
+  if (m == 0) {
+    if (n != 0) leave_node(e, n, 0);
     give_reach(e, top);
     return 0;
   }
-  for (i = top; i != 0; i = next_layer(e, i)) {
-    reach_at(e, i)->top = top;
-    reach_at(e, i)->root = m;
-    reach_at(e, i)->obj = obj;
-  }
-  return top;
+  reach_at(e, top)->root = m;
+  enqueue(e, &queue, n);
+  if (spread(e, 0, order - 1, queue)) return top;
+  end_root(e, m);
+  return 0;
 }
 
 int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
   return mw_root_begin_filtered(e, obj, &no_filter, reach);
 }
 
-/* Ends a reach with its root, member `m`. */
-static void end_root(mw_engine *e, uint32_t m) {
-  drop_member(e, m);
-  resolve(e);
-}
-
 /* Ends the reaches of a root that are `kept` so; with a reach `except`, only
 ** those with a filter that nobody hears, but that one. */
 static void end_roots(mw_engine *e, mw_handle obj, int kept, uint32_t except) {
-  uint32_t m = first_member(e, obj);
+  uint32_t m = first_of(e, obj);
   while (m != 0) {
     const mwi_reach *reach = reach_of(e, m);
     int ends = is_root(e, m) && (int)reach->kept == kept;
@@ -1216,7 +1090,7 @@ static void end_roots(mw_engine *e, mw_handle obj, int kept, uint32_t except) {
       ends =
           ends && reach->filtered && reach->heard == 0 && reach->top != except;
     if (ends) end_root(e, m);
-    m = ends ? first_member(e, obj) : member_at(e, m)->next;
+    m = ends ? first_of(e, obj) : next_member(e, m);
   }
 }
 
@@ -1224,6 +1098,7 @@ static void end_roots(mw_engine *e, mw_handle obj, int kept, uint32_t except) {
 ** another. */
 int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
                            mw_reach *reach) {
+  mwi_object *r;
   uint32_t m;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
@@ -1232,8 +1107,8 @@ int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
     *reach = member_at(e, m)->reach;
     return MW_OK;
   }
-  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
-  *reach = new_reach(e, obj, filter); /* retains its keys first */
+  r = mwi_object_need(e, obj);
+  *reach = (r == NULL) ? 0 : new_reach(e, r, filter); /* retains its keys */
   if (*reach == 0) return MW_NOMEM;
   end_roots(e, obj, 0, *reach);
   return MW_NEW;
@@ -1255,10 +1130,10 @@ void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept) {
 }
 
 uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept) {
-  uint32_t m = first_member(e, obj);
+  uint32_t m = first_of(e, obj);
   while (m != 0 && !(is_root(e, m) && (int)reach_of(e, m)->kept == kept &&
                      reach_of(e, m)->rule != 0))
-    m = member_at(e, m)->next;
+    m = next_member(e, m);
   return (m == 0) ? 0 : reach_of(e, m)->rule;
 }
 
@@ -1271,30 +1146,31 @@ uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach) {
   return (reach != 0 && reach_at(e, reach)->filtered) ? reach : 0;
 }
 
+/* Returns the ground's node; there must be a ground. */
+static uint32_t ground_node(const mw_engine *e) {
+  return member_at(e, reach_at(e, e->tree.ground)->root)->node;
+}
+
 /* Returns the edge from the ground to a silent root, 0 for none. */
 static uint32_t ground_edge(const mw_engine *e, mw_handle obj) {
-  uint32_t ground = e->tree.ground;
-  if (ground == 0) return 0;
-  return find_edge(e, member_at(e, reach_at(e, ground)->root)->node,
-                   find_node(e, obj, ground));
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  if (e->tree.ground == 0) return 0;
+  return find_edge(e, ground_node(e), find_node(e, r, COMMON));
 }
 
 int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
-  static const mw_value no_key = {MW_TNIL, {0}};
-  making w = {0, 0, 0};
   mwi_tree *part = &e->tree;
-  uint32_t m, i;
+  mwi_object *r;
+  uint32_t i;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  if (part->ground == 0) part->ground = new_reach(e, MW_NONE, &no_filter);
-  if (part->ground == 0 || mwi_object_need(e, obj) == NULL) return MW_NOMEM;
+  if (part->ground == 0) part->ground = new_reach(e, NULL, &no_filter);
+  r = mwi_object_need(e, obj);
+  if (part->ground == 0 || r == NULL) return MW_NOMEM;
   *reach = part->ground;
-  m = reach_at(e, part->ground)->root;
-  i = need_edge(e, &w, m, &no_key, obj);
+  i = need_edge(e, ground_node(e), COMMON, r);
   if (i == 0) {
-    unmake(e, &w);
-    i = ground_edge(e, obj);
-    if (i != 0 && edge_at(e, i)->count == 0) end_edge(e, i);
+    resolve(e);
     return MW_NOMEM;
   }
   edge_at(e, i)->count = 1;
@@ -1330,13 +1206,13 @@ int mwi_reach_has(mw_engine *e, mw_reach reach, mw_handle obj) {
 }
 
 int mw_tree_has(const mw_engine *e, mw_handle obj) {
-  return first_member(e, obj) != 0;
+  return first_of(e, obj) != 0;
 }
 
 int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
-  uint32_t m = first_member(e, obj);
+  uint32_t m = first_of(e, obj);
   while (m != 0 && reach_of(e, m)->obj == obj && !reach_of(e, m)->kept)
-    m = member_at(e, m)->next;
+    m = next_member(e, m);
   return m != 0;
 }
 
@@ -1370,9 +1246,9 @@ static int resolve_member(mw_engine *e, uint32_t m) {
 }
 
 int mwi_tree_is_lost(mw_engine *e, const mwi_object *r) {
-  uint32_t m = r->nodes;
+  uint32_t m = first_member(e, r);
   if (e->tree.orphans == 0 || m == 0) return 0;
-  while (m != 0 && !climbs(e, m)) m = member_at(e, m)->next;
+  while (m != 0 && !climbs(e, m)) m = next_member(e, m);
   if (m == 0) resolve(e);
   return r->nodes == 0;
 }
@@ -1384,49 +1260,65 @@ static uint32_t resolved_member(mw_engine *e, mw_handle obj, uint32_t reach) {
   return (m == 0 || resolve_member(e, m)) ? m : find_member(e, obj, reach);
 }
 
-/* Continues a climb with member `m` of the object, or a later one. */
-static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
-                              const mw_value *key, mwi_climb *climb) {
-  for (m = first_heard(e, m); m != 0;
-       m = first_heard(e, member_at(e, m)->next)) {
-    const mwi_reach *reach = reach_of(e, m);
-    if (reach->order > climb->newest) break;
-    if (reach->top == climb->top || !hears_of(e, m, key)) continue;
-    climb->order = reach->order;
-    climb->version = e->tree.version;
-    climb->member = m;
-    if (!resolve_member(e, m)) {
-      climb->order--; /* it may have found a path while others went */
-      return mwi_tree_next(e, r, key, climb);
-    }
-    climb->top = reach->top;
-    climb->filter = reach->filtered ? reach->top : 0;
-    return mwi_object_find(&e->watch, reach->obj);
-  }
-  return NULL;
+/* Returns the first of member `m` and the next ones of its node that hears of
+** the write, and whose order is greater than that of the climb. */
+static uint32_t first_hearing(const mw_engine *e, uint32_t m,
+                              const mw_value *key, const mwi_climb *climb) {
+  while (m != 0 &&
+         (reach_of(e, m)->order <= climb->order || !hears_of(e, m, key)))
+    m = member_at(e, m)->next;
+  return m;
 }
 
 mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r, const mw_value *key,
                            mwi_climb *climb) {
   climb->top = 0;
+  climb->order = 0;
   climb->newest = e->tree.order;
-  return climb_from(e, r, r->nodes, key, climb);
+  climb->version = e->tree.version + 1;
+  return mwi_tree_next(e, r, key, climb);
 }
 
+/* The members of the common node, and those of the other nodes, ascend: the
+** next one is the less of two.  An object that is in several layers of a reach
+** is heard of once. */
 mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, const mw_value *key,
                           mwi_climb *climb) {
-  uint32_t m = r->nodes;
-  if (climb->version == e->tree.version)
-    return climb_from(e, r, member_at(e, climb->member)->next, key, climb);
-  while (m != 0 && reach_of(e, m)->order <= climb->order)
-    m = member_at(e, m)->next;
-  return climb_from(e, r, m, key, climb);
+  const mwi_reach *reach;
+  uint32_t m, n;
+  do {
+    if (climb->version != e->tree.version) {
+      climb->common = find_node(e, r, COMMON);
+      climb->node =
+          (climb->common != 0) ? node_at(e, r->nodes)->next : r->nodes;
+      if (climb->common != 0) climb->common = node_at(e, r->nodes)->members;
+      climb->version = e->tree.version;
+    }
+    m = climb->common = first_hearing(e, climb->common, key, climb);
+    for (n = climb->node; n != 0; n = node_at(e, n)->next)
+      if (first_hearing(e, node_at(e, n)->members, key, climb) != 0) break;
+    climb->node = n;
+    if (n != 0) n = node_at(e, n)->members;
+    if (m == 0 || (n != 0 && reach_of(e, n)->order < reach_of(e, m)->order))
+      m = n;
+    if (m == 0 || reach_of(e, m)->order > climb->newest) return NULL;
+    reach = reach_of(e, m);
+    climb->order = reach->order;
+    if (reach->top != climb->top && !resolve_member(e, m)) {
+      climb->order--; /* it may have found a path while others went */
+      m = 0;
+    }
+  } while (m == 0 || reach->top == climb->top);
+  climb->member = m;
+  climb->top = reach->top;
+  climb->filter = reach->filtered ? reach->top : 0;
+  return mwi_object_find(&e->watch, reach->obj);
 }
 
 int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
   uint32_t m;
   if (e->tree.orphans != 0) resolve(e);
-  for (m = r->nodes; m != 0; m = member_at(e, m)->next) {
+  for (m = first_member(e, r); m != 0; m = next_member(e, m)) {
     const mwi_object *root = mwi_object_find(&e->watch, reach_of(e, m)->obj);
     if (root != NULL && root->watched && !reach_of(e, m)->logs) return 1;
   }
@@ -1438,52 +1330,42 @@ int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
 ** distance, or `far`. */
 static uint32_t search_root(mw_engine *e, uint32_t n, uint32_t root,
                             uint32_t far) {
-  mwi_tree *part = &e->tree;
-  uint32_t at, last = n, end = n, depth = 1, i;
-  if (++part->upward >= UINT32_MAX >> 3) {
-    for (i = 1; i <= part->nodes.n; i++) node_at(e, i)->seen = 0;
-    part->upward = 1;
-  }
-  node_at(e, n)->seen = part->upward & UINT32_MAX >> 3;
+  uint32_t at, last = n, end = n, depth = 1, found = far, i;
   node_at(e, n)->queue = 0;
-  for (at = n; at != 0 && depth < far; at = node_at(e, at)->queue) {
+  node_at(e, n)->waits = 1;
+  for (at = n; at != 0 && depth < far && found == far;
+       at = node_at(e, at)->queue) {
     for (i = node_at(e, at)->ins; i != 0; i = edge_at(e, i)->next_in) {
       uint32_t parent = edge_at(e, i)->parent;
       mwi_node *node = node_at(e, parent);
-      if (node->seen == part->upward) continue;
-      node->seen = part->upward & UINT32_MAX >> 3;
+      if (node->waits) continue;
+      node->waits = 1;
       node->toward = i;
       node->queue = 0;
-      if (parent == root) return depth;
       node_at(e, last)->queue = parent;
       last = parent;
+      if (parent == root) found = depth;
     }
     if (at != end) continue;
     end = last;
     depth++;
   }
-  return far;
-}
-
-/* Returns the length of the path to member `m`. */
-static uint32_t depth_of(mw_engine *e, uint32_t m) {
-  uint32_t depth = 0;
-  for (; member_at(e, m)->via != 0; depth++)
-    m = above(e, member_at(e, m)->via, m);
-  return depth;
+  for (at = n; at != 0; at = node_at(e, at)->queue) node_at(e, at)->waits = 0;
+  return found;
 }
 
 /* Lets the path to member `m` be a shortest one; a path that is one stays. */
 static void shorten(mw_engine *e, uint32_t m) {
   mwi_tree *part = &e->tree;
-  uint32_t at = reach_of(e, m)->root, far;
+  uint32_t root = reach_at(e, reach_of(e, m)->top)->root, at, far = 0;
+  if (root == m) return;
   if (part->shortest == m && part->shortened == part->changes) return;
-  if (at == m) return;
-  far = depth_of(e, m);
-  if (far > 1 &&
-      search_root(e, member_at(e, m)->node, member_at(e, at)->node, far) < far)
-    while (at != m) {
-      uint32_t i = node_of(e, at)->toward;
+  for (at = m; member_at(e, at)->via != 0; far++)
+    at = above(e, member_at(e, at)->via, at);
+  if (far > 1 && search_root(e, member_at(e, m)->node, member_at(e, root)->node,
+                             far) < far)
+    for (at = root; at != m;) {
+      uint32_t i = node_at(e, member_at(e, at)->node)->toward;
       at = below(e, i, at);
       member_at(e, at)->via = i;
     }
@@ -1501,8 +1383,11 @@ void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key) {
   if (i != 0) *key = *key_of(e, i);
 }
 
-static uint32_t path_of(mw_engine *e, uint32_t m, mw_value *keys, uint32_t n) {
+/* Finds the path to member `m`, and its first object below the ground. */
+static uint32_t path_of(mw_engine *e, uint32_t m, mw_handle *root,
+                        mw_value *keys, uint32_t n) {
   uint32_t depth = 0, i;
+  *root = MW_NONE;
   if (m == 0) return 0;
   shorten(e, m);
   for (; (i = member_at(e, m)->via) != 0; depth++) {
@@ -1510,74 +1395,64 @@ static uint32_t path_of(mw_engine *e, uint32_t m, mw_value *keys, uint32_t n) {
     if (depth < n) keys[depth] = *key_of(e, i);
     m = above(e, i, m);
   }
+  *root = node_at(e, member_at(e, m)->node)->obj;
   return depth;
 }
 
 /* Returns the first member of an object in the layers of a reach that is not
-** the root's; the search begins at the end. */
+** the root's, 0 for none. */
 static uint32_t first_in(const mw_engine *e, mw_handle obj, uint32_t top) {
-  uint32_t first = first_member(e, obj), m, found = 0;
-  if (first == 0) return 0;
-  for (m = member_at(e, first)->prev;; m = member_at(e, m)->prev) {
-    if (reach_of(e, m)->top != top && found != 0) return found;
-    if (reach_of(e, m)->top == top && !is_root(e, m)) found = m;
-    if (m == first) return found;
-  }
+  uint32_t m = first_of(e, obj);
+  while (m != 0 && (reach_of(e, m)->top != top || is_root(e, m)))
+    m = next_member(e, m);
+  return m;
 }
 
 uint32_t mw_change_path(mw_engine *e, const mw_change *change, mw_handle root,
                         mw_handle obj, mw_value *keys, uint32_t n) {
   uint32_t m = change->node;
   mwi_check_enter(e);
-  if (m != 0 && m <= e->tree.members.n && member_at(e, m)->node != 0 &&
-      member_at(e, m)->reach != 0 && node_of(e, m)->obj == obj &&
-      reach_of(e, m)->obj == root && resolve_member(e, m))
-    return path_of(e, m, keys, n);
-  if (change->reach != 0 && reach_at(e, change->reach)->root != 0) {
+  if (m == 0 || m > e->tree.members.n || member_at(e, m)->node == 0 ||
+      node_at(e, member_at(e, m)->node)->obj != obj ||
+      reach_of(e, m)->obj != root || !resolve_member(e, m)) {
+    /* the tree has changed */
+    if (change->reach == 0 || reach_at(e, change->reach)->root == 0)
+      return mw_tree_path(e, root, obj, keys, n);
     m = first_in(e, obj, change->reach);
-    return (m != 0 && resolve_member(e, m)) ? path_of(e, m, keys, n) : 0;
+    if (m != 0 && !resolve_member(e, m)) m = 0;
   }
-  return mw_tree_path(e, root, obj, keys, n); /* the tree has changed */
+  return path_of(e, m, &root, keys, n);
 }
 
 uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                       mw_value *keys, uint32_t n) {
   uint32_t m = own_root(e, root);
   if (m == 0 || obj == root) return 0;
-  return path_of(e, resolved_member(e, obj, member_at(e, m)->reach), keys, n);
+  m = resolved_member(e, obj, member_at(e, m)->reach);
+  return path_of(e, m, &root, keys, n);
 }
 
 uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
                      mw_value *keys, uint32_t n) {
-  uint32_t m = first_member(e, obj), depth, i;
-  *root = MW_NONE;
-  if (m != 0 && !resolve_member(e, m)) m = first_member(e, obj);
-  if (m == 0) return 0;
-  depth = path_of(e, m, keys, n);
-  *root = obj;
-  for (i = 0; i < depth; i++) {
-    m = above(e, member_at(e, m)->via, m);
-    *root = node_of(e, m)->obj;
-  }
-  return depth;
+  uint32_t m = first_of(e, obj);
+  if (m != 0 && !resolve_member(e, m)) m = first_of(e, obj);
+  return path_of(e, m, root, keys, n);
 }
 
 /* Returns the member that an object is in a reach that is not one of a path, 0
-** for none; first in the common graph, there in the object's own reach. */
+** for none: in the object's own reach, or the ground's, or another one in the
+** common graph, or one with a rule. */
 static uint32_t whole_member(const mw_engine *e, mw_handle obj) {
-  uint32_t m = own_root(e, obj), ruled = 0;
-  if (m == 0 && ground_edge(e, obj) != 0) /* the ground is older than others */
-    for (m = first_member(e, obj); member_at(e, m)->reach != e->tree.ground;)
-      m = member_at(e, m)->next;
-  if (m != 0) return m;
-  for (m = first_member(e, obj); m != 0; m = member_at(e, m)->next) {
-    const mwi_reach *reach = reach_of(e, m);
-    if (!reach->filtered) return m;
-    if (ruled == 0 && reach->rule != 0 && reach->key.type == MW_TNIL &&
-        reach->below == member_at(e, m)->reach)
-      ruled = m;
-  }
-  return ruled;
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  uint32_t m = own_root(e, obj), n = (r == NULL) ? 0 : r->nodes;
+  while (n != 0 && node_at(e, n)->graph != COMMON &&
+         reach_at(e, node_at(e, n)->graph)->below != node_at(e, n)->graph)
+    n = node_at(e, n)->next;
+  if (m != 0 || n == 0) return m;
+  m = node_at(e, n)->members;
+  if (ground_edge(e, obj) != 0)
+    while (member_at(e, m)->reach != e->tree.ground) m = member_at(e, m)->next;
+  return m;
 }
 
 mw_reach mw_tree_reach(const mw_engine *e, mw_handle root) {
@@ -1590,15 +1465,15 @@ mw_reach mw_tree_reach(const mw_engine *e, mw_handle root) {
 static uint32_t member_below(mw_engine *e, mw_handle root, mw_handle obj) {
   uint32_t m = whole_member(e, root);
   mwi_check_enter(e);
-  if (m == 0) m = first_member(e, root);
+  if (m == 0) m = first_of(e, root);
   return (m == 0) ? 0 : resolved_member(e, obj, member_at(e, m)->reach);
 }
 
 uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
                          mw_holder *holders, uint32_t n) {
   uint32_t m = member_below(e, root, obj), known = 0, i;
-  for (i = (m == 0) ? 0 : node_of(e, m)->ins; i != 0;
-       i = edge_at(e, i)->next_in) {
+  i = (m == 0) ? 0 : node_at(e, member_at(e, m)->node)->ins;
+  for (; i != 0; i = edge_at(e, i)->next_in) {
     const mwi_edge *its = edge_at(e, i);
     mw_handle parent = node_at(e, its->parent)->obj;
     if (parent == MW_NONE) continue; /* the ground */
@@ -1618,9 +1493,27 @@ uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj) {
   uint32_t m = member_below(e, root, obj), left, came;
   const mwi_object *r = mwi_object_find(&e->watch, obj);
   if (m == 0) return (r == NULL) ? 0 : r->gone;
-  left = node_of(e, m)->left;
+  left = node_at(e, member_at(e, m)->node)->left;
   came = member_at(e, m)->came;
   return (came > left) ? came : left;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Ages
+** ======================================================= */
+
+uint32_t mw_age_end(mw_engine *e) {
+  uint32_t age = age_now(e);
+  mw_tree_resolve(e); /* what has gone went in this age */
+  if (age < UINT32_MAX) e->stamp += UINT64_C(1) << 32;
+  return age;
+}
+
+int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age) {
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  return r == NULL || (mwi_stamp_age(r->stamp) <= age && age < UINT32_MAX);
 }
 
 /* }====================================================== */

@@ -7,35 +7,43 @@
 
 #include "watch.h"
 
+/* The stamp of a write: its age in the high half, the default clock's
+** generation + 1 in the low half.  So one comparison says whether an object is
+** as it was at the end of an age. */
+#define mwi_stamp_age(stamp) ((uint32_t)((stamp) >> 32))
+#define mwi_stamp_changed(stamp) ((uint32_t)(stamp))
+
 /* An object in a graph, with the edges to and from it. */
 typedef struct mwi_node {
-  uint32_t chain; /* the next released, or free, node */
+  uint32_t next; /* of the object; or the next released, or free, node */
   uint32_t ins,
-      outs;        /* the edges to this node, the newest first, and from it */
-  uint32_t n;      /* its members */
-  uint32_t only;   /* the member, if there can be no other; else 0 */
-  uint32_t linked; /* the number of the scan that has linked its fields; 0:
+      outs;         /* the edges to this node, the newest first, and from it */
+  uint32_t members; /* the first one: one in each reach of the graph that has
+                      ** the object, in the order of the reaches */
+  uint32_t graph;   /* MWI_COMMON, or the filtered reach, or layer */
+  uint32_t linked;  /* the number of the scan that has linked its fields; 0:
                       ** they are not linked yet, */
   uint32_t scans : 1;   /* or are being linked */
   uint32_t refuses : 1; /* may a field hold what was left out there? */
-  uint32_t waits : 1;   /* in a spread: is the node in the queue? */
-  uint32_t seen : 29;   /* the last search upwards that has met the node */
-  uint32_t queue;       /* in a search or spread: the next node, */
+  uint32_t waits : 1;   /* in a search or spread: is the node in the queue? */
+  uint32_t queue;       /* there: the next node, */
   uint32_t toward;      /* in a search: the edge of the path from this node */
   uint32_t left;        /* the age in which a field last stopped holding the
                         ** object, or the node was made */
   mw_handle obj;        /* MW_NONE: the ground */
 } mwi_node;
 
+#define MWI_COMMON UINT32_MAX
+
 /* An object below a root, or the root itself. */
 typedef struct mwi_member {
-  uint32_t next, prev; /* members of this object, in other reaches; in the first
-                       ** one, `prev` is the last */
-  uint32_t node;       /* 0: the root has ended, or the object is dead */
-  uint32_t reach;      /* the number of the reach */
+  uint32_t next, prev; /* members of the node; in the first one, `prev` is the
+                       ** last */
+  uint32_t node;       /* 0: gone, but still in the list of orphans */
+  uint32_t reach;      /* the number of the reach, in one of a path the layer */
   uint32_t via;        /* the edge on the path from the root; 0 for none */
-  uint32_t chain;      /* the next orphan, or new member */
-  uint32_t queued : 1; /* is the member in the chain of orphans? */
+  uint32_t chain;      /* the next orphan */
+  uint32_t queued : 1; /* is the member in the list of orphans? */
   uint32_t seen : 31;  /* the last search that found no path to this member */
   uint32_t came;       /* the age in which the member was made */
 } mwi_member;
@@ -44,10 +52,11 @@ typedef struct mwi_member {
 ** roots.  A filtered reach has only some of these.  A reach of a path has
 ** layers, one for each key: see tree.c. */
 typedef struct mwi_reach {
-  uint32_t root;         /* the root's member, in the first layer; 0: ended */
+  uint32_t root;         /* in `top`: the root's member; 0: ended */
   uint32_t top;          /* the first layer */
   uint32_t below;        /* the children's layer, 0 for none */
   uint32_t rule;         /* the host's, 0 for none */
+  uint32_t n;            /* in `top`: the members of all layers */
   uint32_t heard;        /* if filtered, in `top`: the watches, of which a
                          ** claimed one may wait again */
   uint32_t filtered : 1; /* is there a path or a rule? */
@@ -60,7 +69,6 @@ typedef struct mwi_reach {
   mw_value key;          /* of the field that leads on; MW_TNIL: any field */
   mw_handle *news;       /* objects that became members, or ceased to be */
   uint32_t n_news, size_news;
-  uint32_t n; /* with `logs`: the members */
 } mwi_reach;
 
 /* What fields of an object hold another object. */
@@ -81,7 +89,8 @@ typedef struct mwi_tree {
   uint64_t order;     /* of the newest reach */
   uint32_t ground;    /* the reach of all silent roots, or 0 */
   uint32_t scans;     /* the number of the last scan that has ended */
-  uint32_t orphans;   /* members that lost their path, not yet resolved */
+  uint32_t orphans;   /* members that lost their path, not yet resolved: the */
+  uint32_t last;      /* first and the last one */
   uint32_t released;  /* nodes below no root */
   uint32_t moves;     /* increases with each link and unlink by a write */
   uint32_t steps;     /* of climbs since orphans were resolved */
@@ -90,7 +99,6 @@ typedef struct mwi_tree {
   uint64_t shortened; /* `changes` when `shortest` got the shortest path */
   uint32_t shortest;  /* a member */
   uint32_t search;    /* the number of the search for paths */
-  uint32_t upward;    /* the number of the search upwards */
   uint32_t left;      /* the age in which a field last stopped holding a node */
   int forgets;        /* is an object being forgotten that has died? */
   uint32_t version;   /* increases when a member goes */
@@ -112,12 +120,14 @@ MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 ** of their reaches.  The caller may do anything with the engine between two
 ** steps; a reach that begins then is not part of the climb. */
 typedef struct mwi_climb {
-  uint32_t member;  /* the object's, below the returned root */
-  uint32_t version; /* of the tree when the root was returned */
-  uint64_t order;   /* of the member's layer */
-  uint64_t newest;  /* the order of the newest layer at the first step */
-  uint32_t top;     /* the reach */
-  uint32_t filter;  /* the reach, if it is filtered, else 0 */
+  uint32_t member; /* the object's, below the returned root */
+  uint32_t top;    /* the reach */
+  uint32_t filter; /* the reach, if it is filtered, else 0 */
+  uint32_t common; /* the next member of the common node, and the next other */
+  uint32_t node;   /* node, of the tree with this version */
+  uint32_t version;
+  uint64_t order;  /* of the member's layer */
+  uint64_t newest; /* the order of the newest layer at the first step */
 } mwi_climb;
 
 /* Returns the record of the first root above an object which hears of a write
@@ -170,36 +180,38 @@ MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r,
 ** left the tree. */
 MWI_API int mwi_tree_is_lost(mw_engine *e, const mwi_object *r);
 
-/* Is what the parent holds under the key below the parent, in a reach without a
-** rule? */
-MWI_API int mwi_tree_leads_on(const mw_engine *e, mw_handle parent,
-                              const mw_value *key);
-
-/* Is the child below the parent in the reach already, or with 0 in one without
-** a rule? */
-MWI_API int mwi_tree_holds(const mw_engine *e, mw_reach reach, mw_handle parent,
-                           mw_handle child);
-
-/* Are fields of the object still to be linked in the reach, or with 0 in one
-** without a rule, or in any reach? */
+/* What an object's nodes in a reach are; bits.  With reach 0 the nodes are those
+** in reaches without a rule. */
+enum {
+  MWI_OPEN = 1, /* the fields of one are still to be linked */
+  MWI_REFUSES =
+      2,         /* something was ever left out in one, by `mwi_tree_refuse` */
+  MWI_LEADS = 4, /* what the object holds under the key is below one */
+  MWI_HOLDS = 8  /* the child is below one, whatever the key */
+};
 #define MWI_ANY_REACH UINT32_MAX
-MWI_API int mwi_tree_is_open(const mw_engine *e, mw_reach reach, mw_handle obj);
+MWI_API int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
+                          const mw_value *key, mw_handle child);
+
+static inline int mwi_tree_holds(const mw_engine *e, mw_reach reach,
+                                 mw_handle parent, mw_handle child) {
+  return (mwi_tree_look(e, reach, parent, NULL, child) & MWI_HOLDS) != 0;
+}
 
 /* What a field of the parent holds has been left out in the reach, or with 0 in
-** those without a rule.  The second function returns whether anything ever was,
-** anywhere: then a child that is let in may be in several fields. */
+** those without a rule: then a child that is let in may be in several fields.
+*/
 MWI_API void mwi_tree_refuse(const mw_engine *e, mw_reach reach,
                              mw_handle parent);
-MWI_API int mwi_tree_refuses(const mw_engine *e, mw_handle parent);
 
 /* Returns the edge if a link of the child needs no memory, no question and no
 ** scan, but only to count; else 0.  The second function counts the field. */
-MWI_API uint32_t mwi_tree_edge(const mw_engine *e, mw_handle parent,
+MWI_API uint32_t mwi_tree_edge(const mw_engine *e, const mwi_object *r,
                                mw_handle child);
 MWI_API void mwi_tree_add(mw_engine *e, uint32_t edge, const mw_value *key);
 
 /* Have fields of the object been linked since the scan with that number? */
-MWI_API int mwi_tree_scanned_since(const mw_engine *e, mw_handle obj,
+MWI_API int mwi_tree_scanned_since(const mw_engine *e, const mwi_object *r,
                                    uint32_t number);
 
 /* Where there is an edge, it counts `n` fields; under this key the parent holds

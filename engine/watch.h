@@ -29,7 +29,7 @@ enum mwi_need {
 ** write in a large world is fetching the record. */
 typedef struct mwi_object {
   mw_handle obj;  /* the owner of the record; MW_NONE: no owner */
-  uint64_t stamp; /* of the last write: see age.h */
+  uint64_t stamp; /* of the last write */
   uint32_t count; /* writes, up to the greatest number */
   uint16_t needs;
   uint8_t watched : 1;     /* is the object itself watched? */
@@ -44,7 +44,7 @@ typedef struct mwi_object {
   uint32_t first;          /* its watches of all fields, in watch order */
   uint32_t fields;         /* the first field that has watches */
   uint32_t filter;         /* a bit for each field that was ever watched */
-  uint32_t nodes;          /* its first member of tree.c, by reach */
+  uint32_t nodes;          /* its first node of tree.c */
   uint32_t guarding;       /* as a guard: the newest of the guard's watches */
   uint32_t guards;         /* for the host: the first free place of a guard */
   uint16_t layout;         /* for the host: moves when the host's view moves */

@@ -319,8 +319,9 @@ static void damage(mw_engine *e, heap *h) {
   finds(MEMBER(2)->via, 2);
   finds(NODE(2)->ins, 0);
   finds(NODE(2)->outs, 0);
-  finds(NODE(2)->n, 2);
-  finds(NODE(4)->only, 0);
+  finds(NODE(2)->members, 0);
+  finds(REACH(1)->n, 2);
+  finds(NODE(2)->graph, 1);
   MEMBER(2)->queued = 1;
   check(mw_verify(e) == MW_BROKEN);
   MEMBER(2)->queued = 0;

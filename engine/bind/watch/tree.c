@@ -192,8 +192,8 @@ static int is_included(lua_State *L, int object, mw_reach reach) {
 static void ask_for(lua_State *L, mwb_state *s, int object, mw_handle h,
                     mw_reach reach) {
   int top = lua_gettop(L);
-  if (!mwi_tree_is_open(s->engine, reach, h) || is_included(L, object, reach) ||
-      !includes(L, s, reach, object, h))
+  if ((mwi_tree_look(s->engine, reach, h, NULL, 0) & MWI_OPEN) == 0 ||
+      is_included(L, object, reach) || !includes(L, s, reach, object, h))
     return;
   push_answers(L, object, reach);
   lua_pushvalue(L, top);
@@ -209,7 +209,8 @@ static void ask(lua_State *L, mwb_state *s, int object, mw_handle h) {
   uint32_t rule;
   mw_reach reach = 0;
   if (!mwb_may_enter(L, s, object, NULL)) return;
-  if (mwi_tree_leads_on(s->engine, h, &key)) ask_for(L, s, object, h, 0);
+  if (mwi_tree_look(s->engine, 0, h, &key, 0) & MWI_LEADS)
+    ask_for(L, s, object, h, 0);
   while ((reach = mw_tree_ruled(s->engine, h, reach, &root, &rule)) != 0)
     ask_for(L, s, object, h, reach);
 }
@@ -298,7 +299,8 @@ static void scan(lua_State *L, mwb_state *s, int list) {
     mwb_push_shadow(L, object);
   }
   mwb_note_classes(L, s, object, NULL);
-  if (!mwi_tree_is_open(s->engine, MWI_ANY_REACH, h)) return;
+  if ((mwi_tree_look(s->engine, MWI_ANY_REACH, h, NULL, 0) & MWI_OPEN) == 0)
+    return;
   if (has_questions(L, s, h))
     ask_all(L, s, object, h);
   else
@@ -444,8 +446,9 @@ static uint32_t link_stored(const mwb_write *w, int again, int list) {
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
   do {
-    int holds = mwi_tree_holds(e, reach, w->obj, child);
-    if (reach == 0 && !mwi_tree_leads_on(e, w->obj, &key)) continue;
+    int found = mwi_tree_look(e, reach, w->obj, &key, child);
+    int holds = found & MWI_HOLDS;
+    if ((found & MWI_LEADS) == 0) continue;
     if (again && holds) continue;
     if (asks && !holds && !includes(L, s, reach, OBJECT, w->obj)) continue;
     is_new |= link_in(L, s, mw_tree_link, reach, w->obj);
@@ -464,7 +467,8 @@ static int store_table(lua_State *L) {
   mw_engine *e = s->engine;
   uint32_t moves = e->tree.moves, scans;
   mw_handle former;
-  int again, sure = !w.is_stored && !mwi_tree_refuses(e, w.obj);
+  int again, found = mwi_tree_look(e, MWI_ANY_REACH, w.obj, NULL, 0);
+  int sure = !w.is_stored && (found & MWI_REFUSES) == 0;
   lua_settop(L, OLD);
   w.L = L;
   w.shadow = SHADOW;
@@ -477,8 +481,8 @@ static int store_table(lua_State *L) {
     scans = e->tree.scans;
     if (!again || !sure) moves += link_stored(&w, again, OLD + 1);
     scan_all(L, s); /* the object may come once more, below the table */
-    sure = sure && !mwi_tree_scanned_since(e, w.obj, scans);
-  } while (mwi_tree_scanned_since(e, w.obj, scans));
+    sure = sure && !mwi_tree_scanned_since(e, w.r, scans);
+  } while (mwi_tree_scanned_since(e, w.r, scans));
   let_go_others(&w);
   push_former(&w);
   former = pop_former(&w);
@@ -548,7 +552,7 @@ static uint32_t known_edge(const mwb_write *w) {
   mw_handle h;
   if (w->change.key.type != MW_TINTEGER || !lua_istable(w->L, VALUE)) return 0;
   h = mwb_handle_of(w->L, w->s, VALUE);
-  return (h == MW_NONE) ? 0 : mwi_tree_edge(w->s->engine, w->obj, h);
+  return (h == MW_NONE) ? 0 : mwi_tree_edge(w->s->engine, w->r, h);
 }
 
 void mwb_store_linked(mwb_write *w) {
