@@ -368,7 +368,8 @@ static void verify_node(checker *c, uint32_t node) {
   holds(member_number(n->members)->prev == prev);
   for (prev = 0, i = n->ins; i != 0; prev = i, i = its->next_in) {
     its = edge_number(i);
-    holds(its->child == node && its->prev_in == prev && its->count > 0);
+    holds(its->child == node && its->prev_in == prev);
+    holds(its->count > 0 || node_number(its->parent)->scans);
     c->ins++;
   }
   for (prev = 0, i = n->outs; i != 0; prev = i, i = its->next_out) {

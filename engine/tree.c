@@ -710,11 +710,16 @@ static void count(mw_engine *e, uint32_t i, const mw_value *key, int more) {
   lead_orphans(e, i);
 }
 
-/* Which nodes of a parent a link is about. */
+/* What a link is about. */
 typedef struct linking {
-  mw_reach reach; /* 0: those in graphs without a rule; MWI_ANY_REACH: all */
-  int scans;      /* those whose fields are being linked; else those with linked
-                  ** fields */
+  mw_reach reach; /* 0: the parent's nodes in graphs without a rule;
+                  ** MWI_ANY_REACH: all of them */
+  enum {
+    STORE, /* in nodes with linked fields one more holds the child */
+    SCAN,  /* likewise in nodes whose fields are being linked */
+    ADMIT, /* in those the child is let in, */
+    COUNT  /* or, if it has been, one more holds it */
+  } how;
   const mw_value *key;
 } linking;
 
@@ -746,7 +751,7 @@ static uint32_t graph_below(const mw_engine *e, const mwi_node *node,
 /* Returns the graph in which a link leads from a node, 0 for none. */
 static uint32_t goal_of(const mw_engine *e, uint32_t n, const linking *l) {
   const mwi_node *node = node_at(e, n);
-  if (l->scans ? !node->scans : node->linked == 0) return 0;
+  if (l->how == STORE ? node->linked == 0 : !node->scans) return 0;
   return is_in(e, node, l->reach) ? graph_below(e, node, l->key) : 0;
 }
 
@@ -779,19 +784,22 @@ static int link_all(mw_engine *e, mw_handle parent, const linking *l,
   c = mwi_object_need(e, child);
   if (c == NULL) return MW_NOMEM;
   for (n = r->nodes; n != 0; n = node_at(e, n)->next) {
-    uint32_t goal = goal_of(e, n, l), i;
+    uint32_t goal = goal_of(e, n, l), i = 0;
     const mwi_node *its;
     int is_new;
-    if (goal == 0) continue;
-    i = need_edge(e, n, goal, c);
-    if (i == 0) {
-      unlink_from(e, r->nodes, n, l, c);
+    if (goal != 0 && l->how == COUNT)
+      i = find_edge(e, n, find_node(e, c, goal));
+    else if (goal != 0)
+      i = need_edge(e, n, goal, c);
+    if (i == 0 && goal != 0 && l->how != COUNT) {
+      if (l->how == STORE) unlink_from(e, r->nodes, n, l, c);
       mw_tree_resolve(e);
       return MW_NOMEM;
     }
+    if (i == 0 || l->how == ADMIT) continue;
     its = node_at(e, edge_at(e, i)->child);
     is_new = edge_at(e, i)->count == 0;
-    if (its->linked == 0 && (!l->scans || (is_new && !its->scans)))
+    if (its->linked == 0 && (l->how == STORE || (is_new && !its->scans)))
       code = MW_NEW;
     count(e, i, l->key, is_new || key_in(e, node_at(e, n)) == NULL);
   }
@@ -800,20 +808,26 @@ static int link_all(mw_engine *e, mw_handle parent, const linking *l,
 
 int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                  const mw_value *key, mw_handle child) {
-  linking l = {reach, 0, key};
+  linking l = {reach, STORE, key};
   e->tree.moves++;
   return link_all(e, parent, &l, child);
 }
 
 int mw_tree_scan_link(mw_engine *e, mw_reach reach, mw_handle parent,
                       const mw_value *key, mw_handle child) {
-  linking l = {reach, 1, key};
+  linking l = {reach, (reach == MWI_ANY_REACH) ? COUNT : SCAN, key};
+  return link_all(e, parent, &l, child);
+}
+
+int mwi_tree_admit(mw_engine *e, mw_reach reach, mw_handle parent,
+                   const mw_value *key, mw_handle child) {
+  linking l = {reach, ADMIT, key};
   return link_all(e, parent, &l, child);
 }
 
 void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key,
                     mw_handle child) {
-  linking l = {MWI_ANY_REACH, 0, key};
+  linking l = {MWI_ANY_REACH, STORE, key};
   const mwi_object *r = mwi_object_find(&e->watch, parent);
   const mwi_object *c = mwi_object_find(&e->watch, child);
   mwi_check_enter(e);
@@ -823,15 +837,15 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key,
 
 void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
                     mw_handle child, uint32_t n, int here) {
-  linking l = {MWI_ANY_REACH, 0, key};
+  linking l = {MWI_ANY_REACH, STORE, key};
   const mwi_object *r = mwi_object_find(&e->watch, parent);
   const mwi_object *c = mwi_object_find(&e->watch, child);
   uint32_t p = (r == NULL) ? 0 : r->nodes;
   for (; p != 0; p = node_at(e, p)->next) {
     uint32_t i = edge_of(e, p, &l, c), now = n;
-    mwi_edge *its = edge_at(e, i);
+    mwi_edge *its = (i == 0) ? NULL : edge_at(e, i);
     if (key_in(e, node_at(e, p)) != NULL) now = here != 0;
-    if (i == 0 || its->count == now) continue;
+    if (its == NULL || its->count == now) continue;
     its->count = now & UINT32_MAX >> 1;
     its->sure = 0;
     its->age = its->others = age_now(e);
@@ -841,13 +855,14 @@ void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
 
 int mw_tree_scan(mw_engine *e, mw_handle obj, mw_value *key) {
   const mwi_object *r = mwi_object_find(&e->watch, obj);
-  uint32_t n = (r == NULL) ? 0 : r->nodes;
+  uint32_t n = (r == NULL) ? 0 : r->nodes, i;
   int wanted = 0;
   for (; n != 0; n = node_at(e, n)->next) {
     mwi_node *node = node_at(e, n);
     const mw_value *its = key_in(e, node);
     if (node->linked != 0) continue;
-    while (node->outs != 0) end_edge(e, node->outs); /* of a scan that failed */
+    for (i = node->outs; i != 0; i = edge_at(e, i)->next_out)
+      edge_at(e, i)->count = edge_at(e, i)->sure = 0; /* a scan has failed? */
     node->scans = 1;
     if (graph_below(e, node, its) == 0) continue;
     if (its == NULL || (wanted && !mw_value_equal(key, its))) wanted = 2;
@@ -860,11 +875,16 @@ int mw_tree_scan(mw_engine *e, mw_handle obj, mw_value *key) {
 
 void mw_tree_scanned(mw_engine *e, mw_handle obj) {
   const mwi_object *r = mwi_object_find(&e->watch, obj);
-  uint32_t n = (r == NULL) ? 0 : r->nodes, number = ++e->tree.scans;
+  uint32_t n = (r == NULL) ? 0 : r->nodes, number = ++e->tree.scans, i, next;
   for (; n != 0; n = node_at(e, n)->next) {
     mwi_node *node = node_at(e, n);
-    if (node->scans) node->linked = number;
+    if (!node->scans) continue;
     node->scans = 0;
+    node->linked = number;
+    for (i = node->outs; i != 0; i = next) {
+      next = edge_at(e, i)->next_out;
+      if (edge_at(e, i)->count == 0) end_edge(e, i);
+    }
   }
 }
 

@@ -204,6 +204,12 @@ static inline int mwi_tree_holds(const mw_engine *e, mw_reach reach,
 MWI_API void mwi_tree_refuse(const mw_engine *e, mw_reach reach,
                              mw_handle parent);
 
+/* For a host that asks which children of an object are below before it links
+** the fields: in a scan, lets the child in.  Then `mw_tree_scan_link` with
+** MWI_ANY_REACH is for those reaches where the child has been let in. */
+MWI_API int mwi_tree_admit(mw_engine *e, mw_reach reach, mw_handle parent,
+                           const mw_value *key, mw_handle child);
+
 /* Returns the edge if a link of the child needs no memory, no question and no
 ** scan, but only to count; else 0.  The second function counts the field. */
 MWI_API uint32_t mwi_tree_edge(const mw_engine *e, const mwi_object *r,

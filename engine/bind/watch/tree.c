@@ -38,105 +38,76 @@
 #include "../traps/traps.h"
 
 /* {======================================================
-** Scanning
+** Questions
 ** ======================================================= */
-
-/* Calls the function on the top for the parent, and the key and value below the
-** function.  Pops the function. */
-static int allows(lua_State *L, int parent) {
-  int top = lua_gettop(L), yes;
-  lua_pushvalue(L, parent);
-  lua_pushvalue(L, top - 2);
-  lua_pushvalue(L, top - 1);
-  lua_call(L, 3, 1);
-  yes = lua_toboolean(L, -1);
-  lua_settop(L, top - 1);
-  return yes;
-}
 
 void mwb_begin_scan(mwb_state *s) {
   if (!mwb_in_policy(s)) s->watch->scans++;
 }
 
-/* Does the policy include the value on the top? */
-static int policy_allows(lua_State *L, mwb_state *s, int parent) {
-  int top = lua_gettop(L), yes;
-  if (!mwb_push_question(L, s, MWB_DESCEND)) return 1;
-  lua_pushvalue(L, parent);
-  lua_pushvalue(L, top - 1);
-  lua_pushvalue(L, top);
-  lua_pushinteger(L, s->watch->scans);
-  lua_call(L, 4, 1);
-  yes = lua_toboolean(L, -1);
+/* Does a reach, or with 0 those without a rule, include the value on the top,
+** which the object at `parent` has under the key below the top?  The rule says
+** it, for which MWB_RULES has the functions of each root, or the policy. */
+static int allows(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
+  int top = lua_gettop(L), yes = 0;
+  mw_handle root = MW_NONE;
+  uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
+  if (rule == 0 && !mwb_push_question(L, s, MWB_DESCEND)) return 1;
+  if (rule != 0) mwb_push(L, s, MWB_RULES);
+  if (rule == 0 || /* else: is the root alive? */
+      (mwb_alive(L, s, root) && lua_rawget(L, -2) == LUA_TTABLE &&
+       lua_rawgeti(L, -1, (lua_Integer)rule) == LUA_TFUNCTION)) {
+    lua_pushvalue(L, parent);
+    lua_pushvalue(L, top - 1);
+    lua_pushvalue(L, top);
+    if (rule == 0) lua_pushinteger(L, s->watch->scans);
+    lua_call(L, (rule == 0) ? 4 : 3, 1);
+    yes = lua_toboolean(L, -1);
+  }
   lua_settop(L, top);
   return yes;
 }
 
-/* Does the rule of a root include the value on the top?  MWB_RULES has the
-** functions of each root. */
-static int rule_allows(lua_State *L, mwb_state *s, mw_handle root,
-                       uint32_t rule, int parent) {
-  int top = lua_gettop(L);
-  mwb_push(L, s, MWB_RULES);
-  if (mwb_alive(L, s, root) && lua_rawget(L, -2) == LUA_TTABLE &&
-      lua_rawgeti(L, -1, (lua_Integer)rule) == LUA_TFUNCTION) {
-    lua_replace(L, top + 1);
-    lua_settop(L, top + 1);
-    return allows(L, parent);
-  }
-  lua_settop(L, top);
-  return 0; /* the root is dead */
-}
-
 uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function) {
-  int top = lua_gettop(L);
+  int top = lua_gettop(L), functions = top + 2;
   mw_handle h = mwb_handle_of(L, s, object);
-  lua_Integer i, free = 0;
+  uint32_t rule = 0, i;
   mwb_push(L, s, MWB_RULES);
   lua_pushvalue(L, object);
   if (lua_rawget(L, -2) == LUA_TNIL) {
     lua_newtable(L);
-    lua_replace(L, top + 2);
+    lua_replace(L, functions);
     lua_pushvalue(L, object);
-    lua_pushvalue(L, top + 2);
+    lua_pushvalue(L, functions);
     lua_rawset(L, top + 1);
   }
-  for (i = 1; lua_rawgeti(L, top + 2, i) != LUA_TNIL; i++) {
+  for (i = 1; lua_rawgeti(L, functions, i) != LUA_TNIL; i++, lua_pop(L, 1)) {
     if (lua_rawequal(L, -1, function)) break;
-    if (free == 0 && !mw_root_has_rule(s->engine, h, (uint32_t)i)) free = i;
-    lua_pop(L, 1);
+    if (rule == 0 && !mw_root_has_rule(s->engine, h, i)) rule = i;
   }
-  if (lua_isnil(L, -1)) {
-    if (free != 0) i = free;
-    lua_pushvalue(L, function);
-    lua_rawseti(L, top + 2, i);
-  }
+  if (rule == 0 || !lua_isnil(L, -1)) rule = i;
+  lua_pushvalue(L, function);
+  lua_rawseti(L, functions, rule);
   lua_settop(L, top);
-  return (uint32_t)i;
+  return rule;
 }
 
-/* Is a table that the object with handle `h` holds asked about? */
-static int has_questions(lua_State *L, mwb_state *s, mw_handle h) {
-  mw_handle root;
-  uint32_t rule;
-  if (mw_tree_ruled(s->engine, h, 0, &root, &rule) != 0) return 1;
-  if (!mwb_push_question(L, s, MWB_DESCEND)) return 0;
-  lua_pop(L, 1);
-  return 1;
+int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
+  return mwb_may_enter(L, s, parent, NULL) && allows(L, s, reach, parent);
 }
 
-/* Does a reach, or with 0 those without a rule, include the value on the top,
-** which the object at `parent` with handle `h` has under the key below the top?
-*/
-static int includes(lua_State *L, mwb_state *s, mw_reach reach, int parent,
-                    mw_handle h) {
+int mwb_has_rules(lua_State *L, mwb_state *s, mw_reach reach) {
+  int top = lua_gettop(L), yes = mwb_push_question(L, s, MWB_DESCEND);
   mw_handle root;
-  uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
-  int yes = (rule != 0) ? rule_allows(L, s, root, rule, parent)
-                        : policy_allows(L, s, parent);
-  if (!yes) mwi_tree_refuse(s->engine, reach, h);
-  return yes;
+  lua_settop(L, top);
+  return yes || (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0);
 }
+
+/* }====================================================== */
+
+/* {======================================================
+** Scanning
+** ======================================================= */
 
 /* Appends the value on the top to the list of objects to scan. */
 static void append(lua_State *L, int list) {
@@ -160,138 +131,100 @@ static int link_in(lua_State *L, mwb_state *s, linker link, mw_reach reach,
   return code == MW_NEW;
 }
 
-/* {======================================================
-** Asking about all fields of an object
-** ======================================================= */
+/* Is a table that the object with handle `h` holds asked about? */
+static int has_questions(lua_State *L, mwb_state *s, mw_handle h) {
+  mw_handle root;
+  uint32_t rule;
+  return mwb_has_rules(L, s, 0) ||
+         mw_tree_ruled(s->engine, h, 0, &root, &rule) != 0;
+}
+
+/* Links the child on the top under the key below the top wherever the parent
+** may hold it: with `again`, where it has been left out until now.  Returns how
+** often. */
+static uint32_t link_child(lua_State *L, mwb_state *s, linker link, int parent,
+                           mw_handle h, int again, int list) {
+  mw_engine *e = s->engine;
+  mw_handle root, child = mwb_handle_of(L, s, -1);
+  uint32_t rule, links = 0;
+  mw_reach reach = 0;
+  int is_new = 0, asks = has_questions(L, s, h);
+  mw_value key = mwb_key(L, s, lua_gettop(L) - 1);
+  do {
+    int state = mwi_tree_look(e, reach, h, &key, child);
+    int holds = state & MWI_HOLDS;
+    if ((state & MWI_LEADS) == 0 || (again && holds)) continue;
+    if (link != mw_tree_link && (state & MWI_OPEN) == 0) continue;
+    if (asks && !holds && !allows(L, s, reach, parent)) {
+      mwi_tree_refuse(e, reach, h);
+      continue;
+    }
+    is_new |= link_in(L, s, link, reach, h);
+    links++;
+  } while ((reach = mw_tree_ruled(e, h, reach, &root, &rule)) != 0);
+  if (is_new) append(L, list);
+  return links;
+}
 
 /* The stack of a scan, from the object on. */
-enum { CONTENTS = 1, ANSWERS, FIELDS, ASKED };
+enum { CONTENTS = 1, ASKED, FRESH };
 
-/* Pushes the table of answers for a reach. */
-static void push_answers(lua_State *L, int object, mw_reach reach) {
-  if (lua_rawgeti(L, object + ANSWERS, (lua_Integer)reach) == LUA_TTABLE)
-    return;
-  lua_pop(L, 1);
-  lua_newtable(L);
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, object + ANSWERS, (lua_Integer)reach);
-}
-
-static int is_included(lua_State *L, int object, mw_reach reach) {
-  int top = lua_gettop(L), yes;
-  if (lua_isnil(L, object + ANSWERS)) return 1;
-  push_answers(L, object, reach);
-  lua_pushvalue(L, top);
-  yes = lua_rawget(L, -2) != LUA_TNIL;
-  lua_settop(L, top);
-  return yes;
-}
-
-/* Asks about the field on the top for a reach, unless the answer was yes for
-** another field that holds the same. */
-static void ask_for(lua_State *L, mwb_state *s, int object, mw_handle h,
-                    mw_reach reach) {
+/* Pushes a table with the fields that are to be linked, and others perhaps. */
+static void push_wanted(lua_State *L, mwb_state *s, int object, mw_handle h) {
   int top = lua_gettop(L);
-  if ((mwi_tree_look(s->engine, reach, h, NULL, 0) & MWI_OPEN) == 0 ||
-      is_included(L, object, reach) || !includes(L, s, reach, object, h))
-    return;
-  push_answers(L, object, reach);
-  lua_pushvalue(L, top);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, -3);
-  lua_settop(L, top);
-}
-
-/* Asks about the field on the top, wherever its object is. */
-static void ask(lua_State *L, mwb_state *s, int object, mw_handle h) {
-  mw_value key = mwb_key(L, s, lua_gettop(L) - 1);
-  mw_handle root;
-  uint32_t rule;
-  mw_reach reach = 0;
-  if (!mwb_may_enter(L, s, object, NULL)) return;
-  if (mwi_tree_look(s->engine, 0, h, &key, 0) & MWI_LEADS)
-    ask_for(L, s, object, h, 0);
-  while ((reach = mw_tree_ruled(s->engine, h, reach, &root, &rule)) != 0)
-    ask_for(L, s, object, h, reach);
-}
-
-/* Appends the field on the top to the list of those to ask about, if it has not
-** been asked about. */
-static void note_field(lua_State *L, int object) {
-  int top = lua_gettop(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, object + FIELDS);
-  lua_pushvalue(L, top - 1);
-  lua_rawget(L, object + ASKED);
-  if (lua_istable(L, top) && !lua_rawequal(L, -1, top)) {
-    lua_pushvalue(L, top - 1);
-    lua_rawseti(L, object + FIELDS, n + 1);
-    lua_pushvalue(L, top);
-    lua_rawseti(L, object + FIELDS, n + 2);
-    lua_pushvalue(L, top - 1);
-    lua_pushvalue(L, top);
-    lua_rawset(L, object + ASKED);
-  }
-  lua_settop(L, top);
-}
-
-/* Pushes the field of a key of the object, and returns whether there is one. */
-static int push_field(lua_State *L, mwb_state *s, int object,
-                      const mw_value *key) {
-  mwb_push_key(L, s, key);
-  lua_pushvalue(L, -1);
-  return !lua_isnil(L, -1) && lua_rawget(L, object + CONTENTS) == LUA_TTABLE;
-}
-
-/* Asks about the fields of the object that are to be linked, and about those
-** that come meanwhile. */
-static void ask_all(lua_State *L, mwb_state *s, int object, mw_handle h) {
-  lua_Integer i = 1;
   mw_value key;
-  int wanted;
-  lua_settop(L, object + CONTENTS);
-  lua_newtable(L); /* ANSWERS */
-  lua_newtable(L); /* FIELDS */
-  lua_newtable(L); /* ASKED */
-  do {
-    wanted = mw_tree_scan(s->engine, h, &key);
-    if (wanted == 1 && push_field(L, s, object, &key)) note_field(L, object);
-    lua_settop(L, object + ASKED);
-    if (wanted == 2)
-      for (lua_pushnil(L); lua_next(L, object + CONTENTS) != 0; lua_pop(L, 1))
-        note_field(L, object);
-    for (; lua_rawgeti(L, object + FIELDS, i) != LUA_TNIL; i += 2) {
-      lua_rawgeti(L, object + FIELDS, i + 1);
-      ask(L, s, object, h);
-      lua_settop(L, object + ASKED);
-    }
-    lua_settop(L, object + ASKED);
-  } while (wanted != 0 && i <= (lua_Integer)lua_rawlen(L, object + FIELDS));
+  int wanted = mw_tree_scan(s->engine, h, &key);
+  lua_pushvalue(L, object + CONTENTS);
+  if (wanted == 2) return;
+  lua_newtable(L);
+  lua_replace(L, top + 1);
+  if (wanted == 0) return;
+  mwb_push_key(L, s, &key);
+  lua_pushvalue(L, -1);
+  if (!lua_isnil(L, -1) && lua_rawget(L, object + CONTENTS) != LUA_TNIL)
+    lua_rawset(L, top + 1);
+  lua_settop(L, top + 1);
 }
 
-/* }====================================================== */
+/* Sets a field of a table: the value on the top under the key below. */
+static void copy_field(lua_State *L, int table) {
+  lua_pushvalue(L, -2);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, table);
+}
 
-/* Links the field on the top wherever it is included. */
-static void link_field(lua_State *L, mwb_state *s, int object, mw_handle h,
-                       int list) {
-  mw_handle root;
-  uint32_t rule;
-  mw_reach reach = 0;
-  int is_new = 0;
-  if (!mwb_may_enter(L, s, object, NULL)) return;
-  if (is_included(L, object, 0))
-    is_new = link_in(L, s, mw_tree_scan_link, 0, h);
-  while ((reach = mw_tree_ruled(s->engine, h, reach, &root, &rule)) != 0)
-    if (is_included(L, object, reach))
-      is_new |= link_in(L, s, mw_tree_scan_link, reach, h);
-  if (is_new) append(L, list);
+/* Asks about the tables in the fields that are to be linked, and in those that
+** come meanwhile.  Edges lead to those that are included, and count nothing. */
+static void ask_all(lua_State *L, mwb_state *s, int object, mw_handle h) {
+  int any = 1;
+  lua_newtable(L); /* ASKED */
+  for (; any; lua_settop(L, object + ASKED)) {
+    any = 0;
+    lua_newtable(L); /* FRESH */
+    push_wanted(L, s, object, h);
+    for (lua_pushnil(L); lua_next(L, object + FRESH + 1) != 0; lua_pop(L, 1)) {
+      int is_asked;
+      lua_pushvalue(L, -2);
+      lua_rawget(L, object + ASKED);
+      is_asked = lua_rawequal(L, -1, -2);
+      lua_pop(L, 1);
+      if (is_asked || !lua_istable(L, -1)) continue;
+      copy_field(L, object + ASKED);
+      copy_field(L, object + FRESH);
+      any = 1;
+    }
+    lua_settop(L, object + FRESH);
+    for (lua_pushnil(L); lua_next(L, object + FRESH) != 0; lua_pop(L, 1))
+      if (mwb_may_enter(L, s, object, NULL))
+        link_child(L, s, mwi_tree_admit, object, h, 1, 0);
+  }
 }
 
 /* Gives the object on the top a shadow, and links the tables in its fields if
 ** they are not linked yet. */
 static void scan(lua_State *L, mwb_state *s, int list) {
-  int object = lua_gettop(L), wanted;
+  int object = lua_gettop(L), asks;
   mw_handle h = mwb_handle_of(L, s, object);
-  mw_value key;
   if (!mwb_push_shadow(L, object)) {
     mwb_push_class(L, object);
     mwb_enshadow(L, s, h, object, -1);
@@ -301,19 +234,15 @@ static void scan(lua_State *L, mwb_state *s, int list) {
   mwb_note_classes(L, s, object, NULL);
   if ((mwi_tree_look(s->engine, MWI_ANY_REACH, h, NULL, 0) & MWI_OPEN) == 0)
     return;
-  if (has_questions(L, s, h))
-    ask_all(L, s, object, h);
-  else
-    lua_pushnil(L);                        /* ANSWERS */
+  asks = has_questions(L, s, h);
+  if (asks) ask_all(L, s, object, h);
+  lua_settop(L, object);
   if (!mwb_push_shadow(L, object)) return; /* a function has ended all */
-  lua_replace(L, object + CONTENTS);
-  wanted = mw_tree_scan(s->engine, h, &key);
-  if (wanted == 1 && push_field(L, s, object, &key)) {
-    link_field(L, s, object, h, list);
-  } else if (wanted == 2) {
-    for (lua_pushnil(L); lua_next(L, object + CONTENTS) != 0; lua_pop(L, 1))
-      if (lua_istable(L, -1)) link_field(L, s, object, h, list);
-  }
+  push_wanted(L, s, object, h);
+  for (lua_pushnil(L); lua_next(L, object + CONTENTS + 1) != 0; lua_pop(L, 1))
+    if (lua_istable(L, -1) && mwb_may_enter(L, s, object, NULL) &&
+        link_in(L, s, mw_tree_scan_link, asks ? MWI_ANY_REACH : 0, h))
+      append(L, list);
   mw_tree_scanned(s->engine, h);
 }
 
@@ -383,26 +312,23 @@ static void let_go_others(mwb_write *w) {
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
-/* Pushes what the field holds whose links are to be changed: what finalisers
-** have stored since is told of later.  From here to the store nobody does
-** anything. */
-static void push_former(mwb_write *w) {
+/* Returns the handle of the table in the field whose links are to be changed,
+** MW_NONE for none; `same`: is it the value?  What finalisers have stored since
+** is told of later.  From here to the store nobody does anything. */
+static mw_handle former_child(mwb_write *w, int *same) {
   lua_State *L = w->L;
+  mw_handle h = MW_NONE;
   if (w->is_stored) {
     lua_pushvalue(L, OLD);
-    return;
+  } else {
+    if (mwb_appends(w->s) && mwb_is_read(w->s) && mwb_make_ready(L, w->s))
+      mwb_find_shadow(w); /* on the stack from now on */
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, w->shadow);
+    if (w->s->needs & MWB_WAITS) mwb_go_before(L, w->s);
   }
-  if (mwb_appends(w->s) && mwb_is_read(w->s) && mwb_make_ready(L, w->s))
-    mwb_find_shadow(w);
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow);
-  if (w->s->needs & MWB_WAITS) mwb_go_before(L, w->s);
-}
-
-/* Pops that, and returns the handle of the table, MW_NONE for none. */
-static mw_handle pop_former(const mwb_write *w) {
-  lua_State *L = w->L;
-  mw_handle h = lua_istable(L, -1) ? mwb_handle_of(L, w->s, -1) : MW_NONE;
+  *same = lua_rawequal(L, -1, VALUE);
+  if (lua_istable(L, -1)) h = mwb_handle_of(L, w->s, -1);
   lua_pop(L, 1);
   return h;
 }
@@ -432,33 +358,6 @@ static void count_former(const mwb_write *w, mw_handle h) {
   lua_pop(L, 1);
 }
 
-/* Links the table to be stored wherever the object may hold it: `again` if it
-** does so already, and has perhaps been left out.  Returns how often. */
-static uint32_t link_stored(const mwb_write *w, int again, int list) {
-  lua_State *L = w->L;
-  mwb_state *s = w->s;
-  mw_engine *e = s->engine;
-  mw_handle root, child = mwb_handle_of(L, s, VALUE);
-  uint32_t rule, links = 0;
-  mw_reach reach = 0;
-  int is_new = 0, asks = has_questions(L, s, w->obj);
-  mw_value key = mwb_key(L, s, KEY);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  do {
-    int found = mwi_tree_look(e, reach, w->obj, &key, child);
-    int holds = found & MWI_HOLDS;
-    if ((found & MWI_LEADS) == 0) continue;
-    if (again && holds) continue;
-    if (asks && !holds && !includes(L, s, reach, OBJECT, w->obj)) continue;
-    is_new |= link_in(L, s, mw_tree_link, reach, w->obj);
-    links++;
-  } while ((reach = mw_tree_ruled(e, w->obj, reach, &root, &rule)) != 0);
-  if (is_new) append(L, list);
-  lua_pop(L, 2);
-  return links;
-}
-
 /* store_table(object, key, value, shadow, old, write), called by lua_pcall; the
 ** old value counts if the value is stored already */
 static int store_table(lua_State *L) {
@@ -467,34 +366,39 @@ static int store_table(lua_State *L) {
   mw_engine *e = s->engine;
   uint32_t moves = e->tree.moves, scans;
   mw_handle former;
-  int again, found = mwi_tree_look(e, MWI_ANY_REACH, w.obj, NULL, 0);
+  int again, same, found = mwi_tree_look(e, MWI_ANY_REACH, w.obj, NULL, 0);
   int sure = !w.is_stored && (found & MWI_REFUSES) == 0;
   lua_settop(L, OLD);
   w.L = L;
   w.shadow = SHADOW;
   mwb_begin_scan(s);
-  push_former(&w);
+  lua_pushvalue(L, w.is_stored ? OLD : KEY);
+  if (!w.is_stored) lua_rawget(L, SHADOW);
   again = lua_rawequal(L, -1, VALUE);
   do {
     lua_settop(L, OLD);
     lua_newtable(L);
     scans = e->tree.scans;
-    if (!again || !sure) moves += link_stored(&w, again, OLD + 1);
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    if (!again || !sure)
+      moves += link_child(L, s, mw_tree_link, OBJECT, w.obj, again, OLD + 1);
+    lua_settop(L, OLD + 1);
     scan_all(L, s); /* the object may come once more, below the table */
     sure = sure && !mwi_tree_scanned_since(e, w.r, scans);
   } while (mwi_tree_scanned_since(e, w.r, scans));
   let_go_others(&w);
-  push_former(&w);
-  former = pop_former(&w);
-  sure = sure && e->tree.moves == moves && !mwb_is_class(L, s, VALUE, NULL);
+  former = former_child(&w, &same);
+  sure = sure && same == again && e->tree.moves == moves &&
+         !mwb_is_class(L, s, VALUE, NULL);
   mwb_store_field(&w);
   lua_settop(L, OLD);
-  if (again && sure) return 0;
-  if (!sure) count_fields(L, s, VALUE);
-  if (!sure && former != MW_NONE)
+  if (!sure) {
+    count_fields(L, s, VALUE);
     count_former(&w, former);
-  else if (former != MW_NONE)
+  } else if (!again) {
     mw_tree_unlink(e, w.obj, &w.change.key, former);
+  }
   return 0;
 }
 
@@ -532,18 +436,15 @@ static void put_table(mwb_write *w) {
 /* Stores what is no table below the object, or one to which there is an edge
 ** that has only to count. */
 static void put_other(mwb_write *w, uint32_t edge) {
-  lua_State *L = w->L;
   mw_engine *e = w->s->engine;
-  mw_handle former;
   int same;
-  push_former(w);
-  same = lua_rawequal(L, -1, VALUE);
-  former = pop_former(w);
+  mw_handle former = former_child(w, &same);
   mwb_store_field(w);
   if (same) return;
   if (edge != 0) mwi_tree_add(e, edge, &w->change.key);
-  if (former != MW_NONE) mw_tree_unlink(e, w->obj, &w->change.key, former);
-  if (w->is_stored && former != MW_NONE) count_former(w, former);
+  if (former == MW_NONE) return;
+  mw_tree_unlink(e, w->obj, &w->change.key, former);
+  if (w->is_stored) count_former(w, former);
 }
 
 /* Returns the edge to the table to be stored if a link has only to count, else
@@ -586,29 +487,18 @@ void mwb_store_linked(mwb_write *w) {
 ** Upwards
 ** ======================================================= */
 
-/* Finds the key of a field that holds the value at 2 in the contents at 1, and
-** pushes it; nil for none. */
-static void push_key_of(lua_State *L) {
-  lua_Integer last = (lua_Integer)lua_rawlen(L, 1);
-  lua_rawgeti(L, 1, last);
-  if (lua_rawequal(L, -1, 2)) {
-    lua_pushinteger(L, last);
-    return;
-  }
-  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1))
-    if (lua_rawequal(L, -1, 2)) {
-      lua_pop(L, 1);
-      return;
-    }
-  lua_pushnil(L);
-}
-
-/* find_key(contents, child, state, key) -> whether there is one */
+/* find_key(contents, child, state, key) -> whether a field holds the child, at
+** the end or elsewhere */
 static int find_key(lua_State *L) {
-  mw_value *key = (mw_value *)lua_touserdata(L, 4);
-  push_key_of(L);
-  if (lua_isnil(L, -1)) return 0;
-  *key = mwb_key_to_keep(L, (mwb_state *)lua_touserdata(L, 3), lua_gettop(L));
+  lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
+  lua_rawgeti(L, 1, lua_tointeger(L, 5));
+  if (!lua_rawequal(L, -1, 2))
+    for (lua_settop(L, 4), lua_pushnil(L);
+         lua_next(L, 1) != 0 && !lua_rawequal(L, -1, 2);)
+      lua_pop(L, 1);
+  if (lua_gettop(L) == 4) return 0;
+  *(mw_value *)lua_touserdata(L, 4) =
+      mwb_key_to_keep(L, (mwb_state *)lua_touserdata(L, 3), 5);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -719,22 +609,6 @@ static int has_below(lua_State *L) {
   lua_settop(L, 1);
   lua_pushboolean(L, mw_tree_reach(s->engine, mwb_handle_of(L, s, 1)) != 0);
   return 1;
-}
-
-int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
-  mw_handle root = MW_NONE;
-  uint32_t rule = 0;
-  if (!mwb_may_enter(L, s, parent, NULL)) return 0;
-  if (reach != 0) rule = mw_reach_rule(s->engine, reach, &root);
-  return (rule != 0) ? rule_allows(L, s, root, rule, parent)
-                     : policy_allows(L, s, parent);
-}
-
-int mwb_has_rules(lua_State *L, mwb_state *s, mw_reach reach) {
-  int top = lua_gettop(L), yes = mwb_push_question(L, s, MWB_DESCEND);
-  mw_handle root;
-  lua_settop(L, top);
-  return yes || (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0);
 }
 
 /* enters(root, parent, key, child) -> whether the child, which the parent holds
