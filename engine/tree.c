@@ -199,7 +199,7 @@ static void give_reach(mw_engine *e, uint32_t top) {
     next = next_layer(e, i);
     if (reach->key.type != MW_TNIL) mwi_host_release(e, &reach->key);
     mwi_free(e, reach->news, reach->size_news * sizeof(*reach->news));
-    reach->root = 0;
+    reach->root = reach->top = 0;
     reach->logs = 0;
     reach->news = NULL;
     reach->size_news = 0;
@@ -647,7 +647,7 @@ static int join(mw_engine *e, uint32_t i, uint64_t after, uint32_t *queue) {
   return 1;
 }
 
-/* What edge `i` (0 for none) leads to, and what is below the nodes in the queue,
+/* What edge `i` (0: none) leads to, and what is below the nodes in the queue,
 ** become members with their parents. */
 static int spread(mw_engine *e, uint32_t i, uint64_t after, uint32_t queue) {
   int ok = i == 0 || join(e, i, after, &queue);
