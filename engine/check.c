@@ -308,7 +308,7 @@ static uint64_t order_of(checker *c, uint32_t m) {
 }
 
 /* Returns the member of a node in a reach, 0 for none. */
-static uint32_t member_in(checker *c, uint32_t n, uint32_t reach) {
+static uint32_t member_of(checker *c, uint32_t n, uint32_t reach) {
   uint32_t m = node_number(n)->members;
   while (m != 0 && member_number(m)->reach != reach) m = member_number(m)->next;
   return m;
@@ -320,7 +320,7 @@ static uint32_t member_above(checker *c, uint32_t m) {
   const mwi_edge *via = edge_number(its->via);
   const mwi_node *parent = node_number(via->parent);
   if (via->child != its->node) return 0;
-  if (parent->graph == MWI_COMMON) return member_in(c, via->parent, its->reach);
+  if (parent->graph == MWI_COMMON) return member_of(c, via->parent, its->reach);
   return (reach_number(parent->graph)->below == its->reach) ? parent->members
                                                             : 0;
 }
@@ -337,7 +337,7 @@ static void verify_member(checker *c, uint32_t m) {
   else
     holds(its->via != 0 ? member_above(c, m) != 0 : its->queued);
   for (i = node_number(its->node)->outs; i != 0; i = edge_number(i)->next_out)
-    holds(member_in(c, edge_number(i)->child, reach->below) != 0);
+    holds(member_of(c, edge_number(i)->child, reach->below) != 0);
 }
 
 /* The members are in the order of their reaches. */

@@ -710,16 +710,18 @@ static void count(mw_engine *e, uint32_t i, const mw_value *key, int more) {
   lead_orphans(e, i);
 }
 
+enum {
+  STORE, /* in nodes with linked fields one more holds the child */
+  SCAN,  /* likewise in nodes whose fields are being linked */
+  ADMIT, /* in those the child is let in, */
+  COUNT  /* or, if it has been, one more holds it */
+};
+
 /* What a link is about. */
 typedef struct linking {
   mw_reach reach; /* 0: the parent's nodes in graphs without a rule;
                   ** MWI_ANY_REACH: all of them */
-  enum {
-    STORE, /* in nodes with linked fields one more holds the child */
-    SCAN,  /* likewise in nodes whose fields are being linked */
-    ADMIT, /* in those the child is let in, */
-    COUNT  /* or, if it has been, one more holds it */
-  } how;
+  int how;
   const mw_value *key;
 } linking;
 
@@ -738,21 +740,23 @@ static const mw_value *key_in(const mw_engine *e, const mwi_node *node) {
   return (reach->key.type == MW_TNIL) ? NULL : &reach->key;
 }
 
-/* Returns the graph of what a node holds under a key, 0 if that does not lead
-** on. */
-static uint32_t graph_below(const mw_engine *e, const mwi_node *node,
-                            const mw_value *key) {
+/* Returns the graph of what leads on from a node, 0 if nothing does. */
+static uint32_t graph_below(const mw_engine *e, const mwi_node *node) {
+  return (node->graph == COMMON) ? COMMON : reach_at(e, node->graph)->below;
+}
+
+static int leads_on(const mw_engine *e, const mwi_node *node,
+                    const mw_value *key) {
   const mw_value *its = key_in(e, node);
-  if (node->graph == COMMON) return COMMON;
-  if (its != NULL && !mw_value_equal(its, key)) return 0;
-  return reach_at(e, node->graph)->below;
+  return graph_below(e, node) != 0 && (its == NULL || mw_value_equal(its, key));
 }
 
 /* Returns the graph in which a link leads from a node, 0 for none. */
 static uint32_t goal_of(const mw_engine *e, uint32_t n, const linking *l) {
   const mwi_node *node = node_at(e, n);
   if (l->how == STORE ? node->linked == 0 : !node->scans) return 0;
-  return is_in(e, node, l->reach) ? graph_below(e, node, l->key) : 0;
+  if (!is_in(e, node, l->reach) || !leads_on(e, node, l->key)) return 0;
+  return graph_below(e, node);
 }
 
 /* Returns the edge of a link from a node, 0 for none. */
@@ -864,7 +868,7 @@ int mw_tree_scan(mw_engine *e, mw_handle obj, mw_value *key) {
     for (i = node->outs; i != 0; i = edge_at(e, i)->next_out)
       edge_at(e, i)->count = edge_at(e, i)->sure = 0; /* a scan has failed? */
     node->scans = 1;
-    if (graph_below(e, node, its) == 0) continue;
+    if (graph_below(e, node) == 0) continue;
     if (its == NULL || (wanted && !mw_value_equal(key, its))) wanted = 2;
     if (wanted == 2) continue;
     *key = *its;
@@ -906,9 +910,9 @@ int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
     if (!is_in(e, node, reach)) continue;
     if (node->linked == 0) bits |= MWI_OPEN;
     if (node->refuses) bits |= MWI_REFUSES;
-    if (key != NULL && graph_below(e, node, key) != 0) bits |= MWI_LEADS;
+    if (key != NULL && leads_on(e, node, key)) bits |= MWI_LEADS;
     if (c != NULL && key_in(e, node) == NULL &&
-        find_edge(e, n, find_node(e, c, graph_below(e, node, NULL))) != 0)
+        find_edge(e, n, find_node(e, c, graph_below(e, node))) != 0)
       bits |= MWI_HOLDS;
   }
   return bits;

@@ -180,8 +180,8 @@ MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r,
 ** left the tree. */
 MWI_API int mwi_tree_is_lost(mw_engine *e, const mwi_object *r);
 
-/* What an object's nodes in a reach are; bits.  With reach 0 the nodes are those
-** in reaches without a rule. */
+/* What an object's nodes in a reach are; bits.  With reach 0 the nodes are
+** those in reaches without a rule. */
 enum {
   MWI_OPEN = 1, /* the fields of one are still to be linked */
   MWI_REFUSES =
