@@ -249,6 +249,7 @@ static uint32_t add_member(mw_engine *e, uint32_t n, uint32_t before,
   else if (before != 0)
     member_at(e, node->members)->prev = m;
   *(before != 0 ? &member_at(e, before)->next : &node->members) = m;
+  e->tree.version++;
   top->n++;
   log_member(e, top, node->obj);
   return m;
@@ -667,11 +668,12 @@ static int spread(mw_engine *e, uint32_t i, uint64_t after, uint32_t queue) {
 static uint32_t need_edge(mw_engine *e, uint32_t parent, uint32_t graph,
                           mwi_object *child) {
   uint32_t n = find_node(e, child, graph), i = find_edge(e, parent, n);
+  const mwi_reach *first = reach_of(e, node_at(e, parent)->members);
   if (i != 0) return i;
   if (n == 0) n = new_node(e, child, graph);
   if (n == 0) return 0;
   i = new_edge(e, parent, n);
-  if (i != 0 && spread(e, i, 0, 0)) return i;
+  if (i != 0 && spread(e, i, first->order - 1, 0)) return i;
   if (i != 0) end_edge(e, i);
   leave_node(e, n, 0);
   return 0;
@@ -1004,9 +1006,11 @@ static int hears_of(const mw_engine *e, uint32_t m, const mw_value *key) {
 }
 
 int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r, const mw_value *key) {
-  uint32_t m = first_member(e, r);
-  while (m != 0 && !hears_of(e, m, key)) m = next_member(e, m);
-  return m == 0;
+  uint32_t n, m;
+  for (n = r->nodes; n != 0; n = node_at(e, n)->next)
+    for (m = node_at(e, n)->members; m != 0; m = member_at(e, m)->next)
+      if (hears_of(e, m, key)) return 0;
+  return 1;
 }
 
 static const mw_filter no_filter = {0, NULL, 0, 0, 0};
@@ -1312,11 +1316,13 @@ mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, const mw_value *key,
   uint32_t m, n;
   do {
     if (climb->version != e->tree.version) {
-      climb->common = find_node(e, r, COMMON);
-      climb->node =
-          (climb->common != 0) ? node_at(e, r->nodes)->next : r->nodes;
-      if (climb->common != 0) climb->common = node_at(e, r->nodes)->members;
       climb->version = e->tree.version;
+      climb->common = 0;
+      climb->node = n = r->nodes;
+      if (n != 0 && node_at(e, n)->graph == COMMON) {
+        climb->common = node_at(e, n)->members;
+        climb->node = node_at(e, n)->next;
+      }
     }
     m = climb->common = first_hearing(e, climb->common, key, climb);
     for (n = climb->node; n != 0; n = node_at(e, n)->next)
@@ -1325,10 +1331,14 @@ mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, const mw_value *key,
     if (n != 0) n = node_at(e, n)->members;
     if (m == 0 || (n != 0 && reach_of(e, n)->order < reach_of(e, m)->order))
       m = n;
-    if (m == 0 || reach_of(e, m)->order > climb->newest) return NULL;
+    else
+      climb->common = member_at(e, m)->next;
+    if (m == 0) return NULL;
     reach = reach_of(e, m);
+    if (reach->order > climb->newest) return NULL;
     climb->order = reach->order;
-    if (reach->top != climb->top && !resolve_member(e, m)) {
+    if (e->tree.orphans != 0 && reach->top != climb->top &&
+        !resolve_member(e, m)) {
       climb->order--; /* it may have found a path while others went */
       m = 0;
     }

@@ -101,7 +101,7 @@ typedef struct mwi_tree {
   uint32_t search;    /* the number of the search for paths */
   uint32_t left;      /* the age in which a field last stopped holding a node */
   int forgets;        /* is an object being forgotten that has died? */
-  uint32_t version;   /* increases when a member goes */
+  uint32_t version;   /* increases when a member comes or goes */
   uint32_t found;     /* a member that was found lately, perhaps gone since */
 } mwi_tree;
 
