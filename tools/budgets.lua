@@ -21,7 +21,7 @@ return {
       "bind/base/state%." },
     { "bind/base", 1900, 2300, "bind/base/" },
     { "bind/traps", 2700, 2700, "bind/traps/" },
-    { "bind/watch: tree", 600, 650, "bind/watch/tree%." },
+    { "bind/watch: tree", 600, 651, "bind/watch/tree%." },
     { "bind/watch", 1800, 2099, "bind/watch/" },
     { "bind/journal", 3700, 4272, "bind/journal/" },
     { "bind/readers: feed", 650, 1075, "bind/readers/feed%." },
