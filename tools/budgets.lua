@@ -11,7 +11,7 @@ return {
     { "base", 1000, 1140, "engine/engine%.", "engine/pool%.",
       "engine/table%.", "engine/identity%.", "engine/clock%." },
     { "watch", 1150, 1297, "engine/watch%." },
-    { "graph", 1300, 1780, "engine/tree%." },
+    { "graph", 1300, 1796, "engine/tree%." },
     { "journal, reader", 1500, 1719, "engine/journal%.", "engine/reader%." },
     { "names, trace, json", 1900, 1900, "engine/hierarchy%.", "engine/trace%.",
       "engine/trace_file%.", "engine/json%." },
