@@ -61,8 +61,8 @@ static mwi_owner *owner_at(const mw_engine *e, mw_owner owner) {
 /* Retains or releases a value, if that is a string: the host numbers them. */
 typedef void keeping(const mw_engine *e, const mw_value *value);
 
-static void keep_value(const mw_engine *e, int type, mw_content content,
-                       keeping *how) {
+static inline void keep_value(const mw_engine *e, int type, mw_content content,
+                              keeping *how) {
   mw_value v;
   if (type != MW_TSTRING) return;
   v.type = type;
@@ -70,8 +70,8 @@ static void keep_value(const mw_engine *e, int type, mw_content content,
   how(e, &v);
 }
 
-static void keep_entry(const mw_engine *e, const mw_entry *entry,
-                       keeping *how) {
+static inline void keep_entry(const mw_engine *e, const mw_entry *entry,
+                              keeping *how) {
   int i;
   for (i = 0; i < MW_PARTS; i++)
     if (entry->type[i] == MW_TSTRING)

@@ -135,7 +135,7 @@ static char *copy(mw_engine *e, const char *s, size_t len) {
 }
 
 /* The next event has a name: that needs its category, and an object's label. */
-static uint32_t touch(mw_trace *t, uint32_t i) {
+static inline uint32_t touch(mw_trace *t, uint32_t i) {
   mwi_trace_name *list = t->names.list;
   uint32_t at;
   for (at = i; at != 0 && at != MWI_OBJECTS; at = list[at].category) {

@@ -71,7 +71,7 @@
 static uint32_t age_now(const mw_engine *e) { return mwi_stamp_age(e->stamp); }
 
 /* Returns the reach of a member. */
-static const mwi_reach *reach_of(const mw_engine *e, uint32_t m) {
+static inline const mwi_reach *reach_of(const mw_engine *e, uint32_t m) {
   return reach_at(e, member_at(e, m)->reach);
 }
 

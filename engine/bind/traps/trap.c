@@ -190,7 +190,7 @@ static void look_again(mwb_write *w) {
 }
 
 /* Sets the kind of a plain write by the types of the old and the new value. */
-static void set_plain_kind(mwb_write *w, int old_type) {
+static inline void set_plain_kind(mwb_write *w, int old_type) {
   if (!w->plain) return;
   w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
                    : old_type == LUA_TNIL ? MW_INSERT
@@ -317,15 +317,6 @@ static inline void store_pair(const mwb_write *w) {
     lua_rawset(L, w->shadow);
   else
     store_in(L, w->shadow, w->r, &w->change.key);
-}
-
-/* Guards that have written need the number; those that are called after the
-** store may need it, and memos. */
-uint64_t mwb_write_number(mwb_write *w) {
-  const mwi_watches *watch = &w->s->engine->watch;
-  if (watch->after > 0 || watch->results > 0)
-    mw_change_number(w->s->engine, &w->change);
-  return w->change.number;
 }
 
 /* Returns the held values of an entry that can be appended at once, or NULL. */

@@ -56,9 +56,15 @@ enum { RUNNING = FAILURE + 1, RESULT };
 void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
                     int kind, int given);
 
-/* trap.c: the number of the write as a cause, for its entry; 0 if nobody needs
-** it. */
-uint64_t mwb_write_number(mwb_write *w);
+/* The number of the write as a cause, for its entry; 0 if nobody needs it.
+** Guards that have written need the number; those that are called after the
+** store may need it, and memos. */
+static inline uint64_t mwb_write_number(mwb_write *w) {
+  const mwi_watches *watch = &w->s->engine->watch;
+  if (watch->after > 0 || watch->results > 0)
+    mw_change_number(w->s->engine, &w->change);
+  return w->change.number;
+}
 
 /* Counts the write. */
 static inline void mwb_write_count(mwb_write *w) {
