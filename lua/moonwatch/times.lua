@@ -112,28 +112,13 @@ function formats.csv(aggregate)
   return table.concat(list)
 end
 
-local NAME = 40 -- characters of text
-
--- Returns the name as a column of text: the begin and the end of a long one.
--- Counts characters, or bytes if the name is not UTF-8.
-local function column(name)
-  name = name:gsub("%c", "?")
-  local offset, n = utf8.offset, utf8.len(name)
-  if not n then
-    n, offset = #name, function(_, i) return i > 0 and i or #name + 1 + i end
-  end
-  if n > NAME then
-    name = name:sub(1, offset(name, NAME // 2 - 1) - 1) .. "..." ..
-      name:sub((offset(name, 1 - NAME // 2)))
-    n = NAME
-  end
-  return name .. (" "):rep(NAME - n)
-end
+local NAME = 40 -- characters
 
 -- Returns rows as text.
 local function text_of(list)
   for i, row in ipairs(list) do
-    local line = column(row[1])
+    local line = row[1]:gsub("%c", "?")
+    line = line .. (" "):rep(NAME - (utf8.len(line) or #line))
     for k = 2, #row do line = line .. (" %14s"):format(row[k]) end
     list[i] = line .. "\n"
   end

@@ -1,15 +1,11 @@
 --- Scopes of a plan: in a scope, older objects must not be written to.
 -- SPDX-License-Identifier: MIT
 --
--- The scopes of a plan are linked from the innermost one outwards:
---
---     stack.top -> scope -> scope.outer -> ... -> the outermost scope
---
--- A scope knows its stack and the number of the object that was tracked last
--- before the scope began.  The end of a scope marks the scope and those inside
--- it on its stack as no longer open.  Scopes that are not open leave a stack
--- when its top is looked for.  The stack of a clone begins with the scopes of
--- the original, which ends them.
+-- A plan has a stack of scopes; the first one is always open.  A scope knows
+-- its stack and the number of the object that was tracked last before it began.
+-- Its end marks it and those inside it as no longer open; such scopes leave a
+-- stack when its top is looked for.  The stack of a clone begins with the
+-- scopes of the original, which ends them.
 --
 -- `stack.allowed` has the scope in which each object was allowed; the object is
 -- allowed as long as this scope is open.
@@ -25,20 +21,20 @@ local scope = {}
 
 -- Returns the innermost open scope.
 local function innermost(stack)
-  while not stack.top.open do stack.top = stack.top.outer end
-  return stack.top
-end
-
-local function new_stack(top)
-  return { top = top, allowed = setmetatable({}, { __mode = "k" }) }
+  while not stack[#stack].open do stack[#stack] = nil end
+  return stack[#stack]
 end
 
 --- Returns a stack with the scope that is always open.
-function scope.stack() return new_stack { open = true, since = 0 } end
+function scope.stack()
+  return { { open = true, since = 0 },
+    allowed = setmetatable({}, { __mode = "k" }) }
+end
 
 --- Returns a stack for a clone.
 function scope.clone(stack)
-  local clone = new_stack(stack.top)
+  local clone = scope.stack()
+  table.move(stack, 1, #stack, 1, clone)
   for object, its in next, stack.allowed do clone.allowed[object] = its end
   return clone
 end
@@ -48,7 +44,8 @@ end
 function scope.open(stack, tracked)
   local its = { open = false, since = tracked, stack = stack }
   local handle = new(its)
-  its.outer, its.open, stack.top = innermost(stack), true, its
+  innermost(stack)
+  stack[#stack + 1], its.open = its, true
   return handle
 end
 
@@ -56,11 +53,8 @@ end
 -- nothing.  Needs no memory, because a finaliser may call this.
 function Scope:close()
   local its = state_of(self, "close")
-  local inner = its.stack.top
-  while its.open do
-    inner.open = false
-    inner = inner.outer
-  end
+  local i = #its.stack
+  while its.open do its.stack[i].open, i = false, i - 1 end
 end
 
 Scope.__close = Scope.close

@@ -20,14 +20,16 @@ local Recorder, state_of, new = check.class "recorder"
 
 local recorder = {}
 
--- The running recorders by the number of their begin; all copies of this file
--- share the table.  A recorder that the program has dropped leaves the table.
-local running = private.recorders
+local recorders = private.recorders
 
--- Returns the number of the recorder that was made last, or 0.
-local function last_number()
-  local last = 0
-  for number in pairs(running) do last = math.max(last, number) end
+-- Returns the running recorder that was made last, or nil.
+local function last_one()
+  local last
+  for self in pairs(recorders) do
+    if not self.look and self.number > (last and last.number or 0) then
+      last = self
+    end
+  end
   return last
 end
 
@@ -122,15 +124,17 @@ local tell_taken
 
 -- Recorders keep what is taken back.  Where memory runs out, the rest counts as
 -- lost.
-local function keep_taken(all, at)
-  for _, self in pairs(running) do
-    if self.taken then self.taken:expect(#all) end
-  end
-  for _, values in ipairs(all) do
-    local e, order = text.owned("rolled_back", table.unpack(values, 1, 12))
-    for _, self in pairs(running) do
-      if self.taken then self.taken:keep(e, values[1], order, at) end
+local function keep_taken(entries, at)
+  local keepers = {}
+  for self in pairs(recorders) do
+    if self.taken and not self.look then
+      keepers[#keepers + 1] = self.taken
+      self.taken:expect(#entries)
     end
+  end
+  for _, values in ipairs(entries) do
+    local e, order = text.owned("rolled_back", table.unpack(values, 1, 12))
+    for _, its in ipairs(keepers) do its:keep(e, values[1], order, at) end
   end
   tell_taken()
 end
@@ -138,8 +142,10 @@ end
 -- The core tells of what is taken back if a recorder keeps that; recorders may
 -- have been dropped since.
 function tell_taken()
-  for _, self in pairs(running) do
-    if self.taken then return private.keep_taken(keep_taken) end
+  for self in pairs(recorders) do
+    if self.taken and not self.look then
+      return private.keep_taken(keep_taken)
+    end
   end
   private.keep_taken(nil)
 end
@@ -150,11 +156,9 @@ function stop(self)
   local first, last = range(self)
   local lost = select(2, private.reader_state(self.reader))
   local look, n = private.look(first, last)
-  private.stopped[self] = true
   self.first, self.last, self.missed = first, last, lost
   self.look, self.n = look, n
   private.close_reader(self.reader)
-  running[self.number] = nil
   tell_taken()
 end
 
@@ -185,8 +189,9 @@ function recorder.recorder(opts)
   local self = new(state)
   state.reader = private.open_reader(capacity, opts.where or false,
     opts.scopes ~= false, true)
-  state.number = last_number() + 1
-  running[state.number] = state
+  local last = last_one()
+  state.number = last and last.number + 1 or 1
+  recorders[state] = true
   if state.taken then tell_taken() end
   return self
 end
@@ -244,7 +249,7 @@ end
 -- nobody records, nil and a message.
 function recorder.why(obj, key)
   check.dot("why", obj)
-  local its = running[last_number()]
+  local its = last_one()
   if not its then return nil, "no recorder is running" end
   local last = why(its, obj, key)
   if last or private.intercepts(obj) then return last end

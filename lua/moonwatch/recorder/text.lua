@@ -134,17 +134,17 @@ local function line_of(e, name_of)
   return one_line(table.concat(parts, ", ")) -- names have any characters
 end
 
--- The recorders that run, by number, and that have stopped; the program may
--- have dropped some.
-private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
-private.stopped = private.stopped or setmetatable({}, { __mode = "k" })
+-- The recorders, those that have stopped, too; the program may have dropped
+-- some.  All copies of this file share the set.
+private.recorders = private.recorders or setmetatable({}, { __mode = "k" })
+local recorders = private.recorders
 
 -- Returns the delivered entry with the number `seq`, or nil.
 local function entry_of(seq)
   local look, n = private.look(seq, seq)
   if n == 1 then return entry.of(look, 1) end
-  for its in pairs(private.stopped) do
-    if seq >= its.first and seq <= its.last then
+  for its in pairs(recorders) do
+    if its.look and seq >= its.first and seq <= its.last then
       return entry.of(its.look, seq - its.last + its.n)
     end
   end
@@ -169,12 +169,9 @@ end
 -- Returns the entry that recorders have kept of what was taken back, with a
 -- number as a cause; or nil.
 local function taken_back(number)
-  for _, recorders in ipairs { private.recorders, private.stopped } do
-    for key, value in pairs(recorders) do
-      local its = recorders == private.stopped and key or value
-      local found = its.taken and its.taken:caused_by(number)
-      if found then return found end
-    end
+  for its in pairs(recorders) do
+    local found = its.taken and its.taken:caused_by(number)
+    if found then return found end
   end
 end
 
