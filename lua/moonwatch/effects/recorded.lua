@@ -130,23 +130,17 @@ end
 
 local WHOLE = {} -- the key of a read of a whole object
 
-local function fields_read(self)
-  local fields = {}
-  for _, read in ipairs(self:reads() or {}) do
-    local its = fields[read.object] or {}
-    fields[read.object] = its
-    its[read.key == nil and WHOLE or name_of(read.key)] = true
-  end
-  return fields
-end
-
 -- Adds the fields that the reader has read and the other has written, in the
 -- order of the writes.
 local function add_reads(conflicts, reader, written)
-  local fields = fields_read(reader)
+  local read = {}
+  for _, its in ipairs(reader:reads() or {}) do
+    read[its.object] = read[its.object] or {}
+    read[its.object][its.key == nil and WHOLE or name_of(its.key)] = true
+  end
   for _, field in ipairs(written.list) do
     local e = field.first
-    local its = fields[e.object]
+    local its = read[e.object]
     if its and (its[name_of(e.key, e.kind)] or its[WHOLE]) then
       conflicts[#conflicts + 1] = { object = e.object, key = e.key,
         kind = "read", entry = field.last }

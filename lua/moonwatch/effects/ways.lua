@@ -28,19 +28,8 @@ Ways.__index = Ways
 -- Keys in order
 -- =======================================================
 
--- Returns a way as text, for comparisons.
-local function text_of(self, way)
-  local parts = { way.root }
-  for _, key in ipairs(way) do
-    parts[#parts + 1] = path.is_key(key) and path.step(key) or
-      key == core.null and "[null]" or
-      "{" .. text_of(self, self:of(key)) .. "}"
-  end
-  return table.concat(parts)
-end
-
--- Compares two keys; objects come last, in the order of their ways, and those
--- without a way in the order in which they were made.
+-- Compares two keys; objects come last, in the order of their ways, short ones
+-- first, and those without a way in the order in which they were made.
 local function before(self, a, b)
   local plain = path.is_key(a)
   if plain ~= path.is_key(b) then return plain end
@@ -51,7 +40,11 @@ local function before(self, a, b)
     return is_object(a) and (not is_object(b) or core.id(a) < core.id(b))
   end
   if #x ~= #y then return #x < #y end
-  return text_of(self, x) < text_of(self, y)
+  if x.root ~= y.root then return x.root < y.root end
+  for i, key in ipairs(x) do
+    if not rawequal(key, y[i]) then return before(self, key, y[i]) end
+  end
+  return false
 end
 
 --- Returns the keys of a table in order.
