@@ -20,7 +20,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
-local new_matching = require "moonwatch.replay.matching"
+local Matching = require "moonwatch.replay.matching"
 local report = require "moonwatch.replay.report"
 local same = require "moonwatch.same"
 local state = require "moonwatch.effects.state"
@@ -28,6 +28,7 @@ local transaction = require("moonwatch.transaction").transaction
 
 local private = core.private
 local get, differs = private.entry, private.differs
+local counterpart = Matching.counterpart
 
 local WHERE, DONE = { where = true }, {}
 
@@ -126,13 +127,6 @@ local function same_value(matching, kind, a, b)
   return matching:same(a, b)
 end
 
--- Returns a value as the other pass has it; `known` has the counterparts.
-local function counterpart(known, value)
-  local its = value ~= nil and known[value] or nil
-  if its == nil then return value end
-  return its
-end
-
 -- Returns the number of the first write, from `i` to `last`, that a pass makes
 -- where the other one has made the write number `at`; or nil.
 local function find_write(fx, i, last, other, at, known)
@@ -206,7 +200,7 @@ local function go_back(its, first)
   local problem = private.take_back(first[1])
   if problem then error(problem[1], 0) end
   local second = pretend(WHERE, second_pass, its)
-  local matching = new_matching(its.root)
+  local matching = Matching.new(its.root)
   local n, a, b = compare(matching, first, second)
   if not n then return nil end
   return report.prepare(its.root, matching, n, a, b)

@@ -48,40 +48,32 @@ function hook.find(registered, index)
   end
 end
 
--- Returns the function that ends a registration, if there is one.
-local function remover(registration)
-  local kind = type(registration)
-  if kind ~= "table" and kind ~= "userdata" then return nil end
-  return registration.remove or registration.cancel
-end
-
 --- Raises if the hook cannot be registered.
 function hook.check(self)
   if policy.has "register" or self.object.on ~= nil then return end
   error(("hook %d: its object has no method 'on'"):format(self.index), 0)
 end
 
-local function ask(...)
-  local _, registration = policy.ask("register", ...)
-  return registration
-end
-
 --- Registers the hook with the policy's `register` or `object:on(event, fn)`.
 function hook.register(self)
-  local object, on = self.object, ask
-  local of = self.plan.registered
+  local object, event, fn = self.object, self.event, self.fn
+  local of, has_rule = self.plan.registered, policy.has "register"
   of[object] = of[object] or {}
   of[object][self.index] = self
-  if not policy.has "register" then on = object.on end
-  self.registered = on(object, self.event, self.fn) or false
+  self.registered = has_rule and
+    (select(2, policy.ask("register", object, event, fn))) or
+    not has_rule and object:on(event, fn) or false
 end
 
 --- Ends the registration, if the registration returned a handle that can.
 function hook.undo(self)
   local registration = self.registered
-  local remove = remover(registration)
+  local kind = type(registration)
   self.registered = false
-  if remove then remove(registration) end
+  if kind == "table" or kind == "userdata" then
+    local remove = registration.remove or registration.cancel
+    if remove then remove(registration) end
+  end
   local hooks = self.plan.registered[self.object]
   if hooks then hooks[self.index] = nil end
 end

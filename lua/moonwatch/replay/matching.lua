@@ -100,13 +100,19 @@ function Matching:same(a, b)
   return true
 end
 
---- Returns the object of the first pass for which an object of the second
--- stands, or the object itself.
-function Matching:first(object)
-  local its = self.from[object]
-  if its == nil then return object end
+--- Returns what stands for a value in the other pass (`known` is `to` or
+-- `from`), or the value itself.
+function Matching.counterpart(known, value)
+  local its = value ~= nil and known[value] or nil
+  if its == nil then return value end
   return its
 end
+
+local counterpart = Matching.counterpart
+
+--- Returns the object of the first pass for which an object of the second
+-- stands, or the object itself.
+function Matching:first(object) return counterpart(self.from, object) end
 
 --- Notes where an object of the first pass was put, if it has been matched.
 function Matching:put(object, holder, key)
@@ -125,9 +131,7 @@ end
 local function differing_keys(self, a, b)
   local its, other, keys, more, loose = raw(a), raw(b), {}, 0, nil
   for key, value in next, its do
-    local key_there = self.to[key]
-    if key_there == nil then key_there = key end
-    local there = rawget(other, key_there)
+    local there = rawget(other, counterpart(self.to, key))
     if there == nil and is_loose(self, key, self.to) then
       more, loose = more + 1, key
     elseif self:same(value, there) then
@@ -183,9 +187,8 @@ function Matching:difference()
     local keys = differing_keys(self, a, b)
     if keys[1] ~= nil then
       local key = least(keys)
-      local key_there = self.to[key]
-      if key_there == nil then key_there = key end
-      return a, key, rawget(raw(a), key), rawget(raw(b), key_there)
+      return a, key, rawget(raw(a), key),
+        rawget(raw(b), counterpart(self.to, key))
     end
   end
 end
@@ -208,8 +211,10 @@ end
 
 -- }======================================================
 
-return function(root)
+function Matching.new(root)
   return setmetatable({
     root = root, to = {}, from = {}, holder = {}, queue = {}, at = 1,
   }, Matching)
 end
+
+return Matching
