@@ -43,10 +43,6 @@ local function pretend(opts, f, ...)
   return result
 end
 
--- {======================================================
--- Passes
--- =======================================================
-
 -- Runs the frames.  Returns an array of moments: the end of each frame.
 local function run_frames(its)
   local moments = {}
@@ -88,12 +84,6 @@ local function include(root)
   tracked = root
   core.track(tracked, { deep = true })
 end
-
--- }======================================================
-
--- {======================================================
--- Comparison
--- =======================================================
 
 -- Returns the write number `i` of a pass, or nil; `because` is the write whose
 -- guard made it.
@@ -191,8 +181,6 @@ local function compare(matching, first, second)
     if ends2[n] > last then return n, nil, write_at(other, i) end
   end
 end
-
--- }======================================================
 
 -- Goes back and runs the second pass.  Returns nil, or a function that makes
 -- the report once the root is as after the first pass.

@@ -91,13 +91,12 @@ local function save(state, id) state.saved = id end
 -- The transaction of a deed is taken back.  Saved states with later ids are
 -- other ones without the deed.
 local function withdraw(self, its)
-  local i = #self.deeds
-  while self.deeds[i] ~= its do
+  for i = #self.deeds, 1, -1 do
     local later = self.deeds[i]
+    if later == its then break end
     if later.deed == save and (later[1] or 0) > its.last_id then
       later[1] = false
     end
-    i = i - 1
   end
   its.deed, self.stale = nil, true
 end

@@ -33,10 +33,6 @@ local OPTIONS = { deep = true, key = true, keys = true, path = true,
   equal = true, when = true }
 local KEPT = { once = false }
 
--- {======================================================
--- Dependencies
--- =======================================================
-
 local function can_be_watched(obj)
   return type(obj) == "table" or
     type(obj) == "userdata" and metatable(obj) ~= nil
@@ -70,12 +66,6 @@ local function watch_again(node)
     end
   end
 end
-
--- }======================================================
-
--- {======================================================
--- Computing
--- =======================================================
 
 -- The number of calls of `invalid_nodes`; a node has that of the last call
 -- that reached the node.
@@ -143,8 +133,6 @@ function Memo:__call(...)
   end
   return compute(self)
 end
-
--- }======================================================
 
 function Memo:valid()
   self = state_of(self, "valid")

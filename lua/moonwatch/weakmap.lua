@@ -33,10 +33,6 @@ local maps = setmetatable({}, WEAK_KEYS) -- map -> its
 private.dead = private.dead or {}
 local dead = private.dead
 
--- {======================================================
--- Deaths
--- =======================================================
-
 -- Needs no memory, so that no death gets lost.
 local Box = {
   __gc = function(box)
@@ -53,8 +49,6 @@ private.deaths(function()
   dead.first = box[NEXT]
   return box[ON_DEATH], box[VALUE], box[ID], dead.first ~= nil
 end)
-
--- }======================================================
 
 local function wrong(self, name) check.self(false, name, "weakmap", self) end
 

@@ -28,10 +28,6 @@ local function note(changes, e, value, again)
   its[key] = value
 end
 
--- {======================================================
--- Views
--- =======================================================
-
 --- Returns the value of a field.
 function View:get(t, key)
   local its = self.changed[t]
@@ -90,8 +86,6 @@ function View:each(visit)
     end
   end
 end
-
--- }======================================================
 
 -- Returns the set of the tables that are in the written fields at the end, of
 -- objects that are tracked.

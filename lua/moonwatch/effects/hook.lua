@@ -33,10 +33,6 @@ function hook.is_event(object, event)
   return not events
 end
 
--- {======================================================
--- Registered hooks
--- =======================================================
-
 --- Returns an empty table of registered hooks, object -> index -> hook, which
 -- keeps the hooks of an object alive as long as the object is.
 function hook.list() return setmetatable({}, { __mode = "k" }) end
@@ -77,8 +73,6 @@ function hook.undo(self)
   local hooks = self.plan.registered[self.object]
   if hooks then hooks[self.index] = nil end
 end
-
--- }======================================================
 
 --- Takes a hook back, and its registration if the plan was applied.  A
 -- second call does nothing.

@@ -27,10 +27,6 @@ Script.__index = Script
 
 local function fail(message, ...) error { message = message:format(...) } end
 
--- {======================================================
--- Values
--- =======================================================
-
 function Script:add_place(object, way)
   for _, key in ipairs(way) do self:need(key) end
   local place = { object = object, root = way.root }
@@ -120,12 +116,6 @@ function Script:fill(its)
   end
 end
 
--- }======================================================
-
--- {======================================================
--- Writes
--- =======================================================
-
 function Script:write(e)
   if not self.ways:of(e.object) then
     self.unplaced[#self.unplaced + 1] = e
@@ -169,8 +159,6 @@ function Script:call(calls)
     for i = 1, call.n do self:need(call[i]) end
   end
 end
-
--- }======================================================
 
 local function make(fx, names, calls, by_name)
   local first, last = before_after(fx, names)

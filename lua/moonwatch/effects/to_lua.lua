@@ -10,10 +10,6 @@ local make_script = require "moonwatch.effects.script"
 local Writer = {}
 Writer.__index = Writer
 
--- {======================================================
--- Values
--- =======================================================
-
 -- Returns the text for a field of the library: for null, and for the marks.
 function Writer:of_library(field)
   if not self.library then
@@ -36,12 +32,6 @@ local function field(self, key)
   if literal.is_name(key) then return "." .. key end
   return "[" .. self:value(key) .. "]"
 end
-
--- }======================================================
-
--- {======================================================
--- Statements
--- =======================================================
 
 local LOCALS = 150 -- a function may have 200
 
@@ -133,8 +123,6 @@ local function render(script, names)
   return ('local %s = %srequire "moonwatch"\n%s'):format(self.library, found,
     text)
 end
-
--- }======================================================
 
 --- Returns source text that performs the effects in a program in which the
 -- objects in `names` are globals of these names; the text finds other objects

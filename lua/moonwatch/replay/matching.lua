@@ -21,10 +21,6 @@ local metatable, raw = private.metatable, private.raw
 local Matching = {}
 Matching.__index = Matching
 
--- {======================================================
--- Old objects
--- =======================================================
-
 -- Returns the set of all that can be reached from the root, but for tables in
 -- tables that are not tracked: what a pass has put into such a table, a class
 -- perhaps, is still there.
@@ -55,12 +51,6 @@ local function is_old(self, object)
   self.old = self.old or reached(self.root)
   return self.old[object] ~= nil
 end
-
--- }======================================================
-
--- {======================================================
--- New objects
--- =======================================================
 
 -- The function for each type tells whether two new objects of that type may
 -- stand for each other.
@@ -208,8 +198,6 @@ function Matching:way(object, way_of)
     object, keys[#keys + 1] = its[1], its[2]
   end
 end
-
--- }======================================================
 
 function Matching.new(root)
   return setmetatable({
