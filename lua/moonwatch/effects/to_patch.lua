@@ -121,28 +121,17 @@ local function kind_of(keys)
   return kind
 end
 
--- Are all these elements there before and after?
-function Patch:stay(t, keys)
-  for key in next, keys do
-    local old, new = self:values(t, key)
-    if old == nil or new == nil then return false end
-  end
-  return true
-end
-
--- Returns the elements of a list that are compared, not only the changed ones;
--- nil if the changed ones can be replaced one by one.
+-- Returns the first and the last changed element of a list whose length may be
+-- another one, so that all from the first one on are compared; else nil.
 function Patch:span(t, keys)
   if kind_of(keys) ~= "array" then return nil end
-  local first, last, n = math.maxinteger, 0, 0
+  local first, last, stays = math.maxinteger, 0, true
   for key in next, keys do
-    first, last, n = math.min(first, key), math.max(last, key), n + 1
+    local old, new = self:values(t, key)
+    first, last = math.min(first, key), math.max(last, key)
+    stays = stays and old ~= nil and new ~= nil
   end
-  if not self:stay(t, keys) then
-    return { first = first, last = math.maxinteger, changed = last }
-  end
-  if n <= (last - first) // 4 or not self.after:fresh(t) then return nil end
-  return { first = first, last = last, stays = true }
+  return not stays and { first = first, last = last } or nil
 end
 
 -- Tells whether a table is in two places.  If it may have been in another one
@@ -174,7 +163,7 @@ end
 function Patch:is_changed(t, key)
   local its, span = self.fields[t], self.spans[t]
   return its and its[key] or span and math.type(key) == "integer" and
-    span.first <= key and key <= span.last
+    span.first <= key
 end
 
 -- Finds the anchor of a changed object: the table with the first changed step
@@ -309,16 +298,17 @@ end
 -- If others have written to the list since, then only the changed elements are
 -- known, and not the length.
 function Patch:array(t, keys, path)
-  local span = self.spans[t]
-  if not span then
-    local sorted = self.ways:sorted_keys(keys)
-    for _, i in ipairs(sorted) do self:run(t, i, i, i, path) end
-  elseif span.stays then
-    self:run(t, span.first, span.last, span.last, path)
-  else
+  local span, sorted, i = self.spans[t], self.ways:sorted_keys(keys), 1
+  if span then
     if not self.after:fresh(t) then fail(STALE) end
-    self:run(t, span.first, length(self.before, t, span.changed),
-      length(self.after, t, span.changed), path)
+    return self:run(t, span.first, length(self.before, t, span.last),
+      length(self.after, t, span.last), path)
+  end
+  while sorted[i] do
+    local first, last = sorted[i], sorted[i]
+    while sorted[i + 1] == last + 1 do i, last = i + 1, last + 1 end
+    self:run(t, first, last, last, path)
+    i = i + 1
   end
 end
 
