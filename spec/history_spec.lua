@@ -971,61 +971,7 @@ describe("a step with NaN", function()
   end)
 end)
 
-describe("plain steps", function()
-  -- Writes that are plain, and a run that is not.
-  local function draw(doc, n)
-    doc.x, doc.text, doc[1], doc.gone = n, "text " .. n, { n }, nil
-  end
-  local function state(doc)
-    return ("%s %s %s %s"):format(doc.x, doc.text, doc[1] and doc[1][1],
-      doc.gone)
-  end
-  local function odd(doc)
-    doc.x = doc.x + 1
-    doc.x = doc.x + 1
-  end
-
-  it("may be some before and some after others", function()
-    for odd_at = 1, 5 do
-      for seal_at = 0, 5 do
-        local history, doc = make()
-        doc.gone = "gone"
-        local states = { [0] = state(doc) }
-        for i = 1, 5 do
-          history:run("run " .. i, i == odd_at and odd or draw, doc, i)
-          if i == seal_at then history:seal() end
-          states[i] = state(doc)
-        end
-        for _ = 1, 2 do
-          for i = 5, 1, -1 do
-            assert.equal("run " .. i, history:undo())
-            assert.equal(states[i - 1], state(doc))
-          end
-          assert.is_nil(history:undo())
-          for i = 1, 5 do
-            assert.equal("run " .. i, history:redo())
-            assert.equal(states[i], state(doc))
-          end
-          assert.is_nil(history:redo())
-        end
-      end
-    end
-  end)
-
-  it("look at all fields before they write one", function()
-    for _, key in ipairs { "x", "text", 1 } do
-      local history, doc = make()
-      history:run("draw", draw, doc, 1)
-      doc[key] = "other"
-      local before = state(doc)
-      local label, _, e = history:undo()
-      assert.is_nil(label)
-      assert.equal(key, e.key)
-      assert.equal(before, state(doc))
-      assert.is_true(history:can_undo())
-    end
-  end)
-
+describe("steps", function()
   it("look at what was put into an object raw", function()
     local history, doc = make()
     history:run("x", set(doc, "x", 1))
@@ -2049,31 +1995,6 @@ describe("misuse of a history", function()
       misuse("calling '" .. name .. "' on bad self (history expected, got " ..
         "table)", history[name], {})
     end
-  end)
-end)
-
-describe("a history in a transaction", function()
-  it("is as before when that fails, and as it is when it does not", function()
-    local obj, history = mw.track { x = 0 }, mw.history()
-    local function run(value)
-      history:run("set", function() obj.x = value end)
-    end
-    run(1)
-    run(2)
-    mw.transaction(function()
-      run(3)
-      history:undo()
-      history:undo()
-      mw.transaction(run, 4)
-      error "!"
-    end)
-    assert.equal(2, obj.x)
-    assert.same({ "set", "set" }, history:labels())
-    assert.is_false(history:can_redo())
-    assert.is_true(mw.transaction(mw.transaction, run, 5))
-    assert.same({ "set", "set", "set" }, history:labels())
-    history:undo()
-    assert.equal(2, obj.x)
   end)
 end)
 
