@@ -20,6 +20,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local fold = require "moonwatch.effects.fold"
 local Matching = require "moonwatch.replay.matching"
 local report = require "moonwatch.replay.report"
 local same = require "moonwatch.same"
@@ -90,10 +91,8 @@ end
 local function write_at(fx, i)
   local first, last
   while i do
-    local object, key, old, new, kind, where = get(fx, i)
-    if not kind then break end
-    local write = { object = object, key = key, old = old, new = new,
-      kind = kind, where = where }
+    local write = fold.entry(fx, i)
+    if not write then break end
     if last then last.because = write else first = write end
     last, i = write, private.cause(fx, i)
   end

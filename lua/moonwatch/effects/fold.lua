@@ -11,14 +11,33 @@
 -- again after a delete.  Fields of a userdata may be part of its state, so they
 -- are not folded across a call.
 
-local name_of = require "moonwatch.effects.name_of"
 local state = require "moonwatch.effects.state"
 
 local get = require("moonwatch.core").private.entry
 
 local fold = {}
 
-local STATE = name_of(nil, "call")
+local CLASS, STATE, NAN = {}, {}, {}
+
+--- Returns the name of a field, by which tables can find it, for the key and
+-- the kind of an entry.  The class of an object, whose entries have no key, the
+-- state of a userdata, and NaN have names, too.
+function fold.name_of(key, kind)
+  if kind == "call" then return STATE end
+  if key == nil then return CLASS end
+  return key == key and key or NAN
+end
+
+local name_of = fold.name_of
+
+--- Returns an entry of effects, or nil behind the last one.  The `object` of an
+-- entry is nil if the object has died.
+function fold.entry(fx, i)
+  local object, key, old, new, kind, where = get(fx, i)
+  if not kind then return nil end
+  return { object = object, key = key, old = old, new = new, kind = kind,
+    where = where }
+end
 
 --- Returns a fold of no entries.
 function fold.new()
@@ -52,11 +71,10 @@ end
 --- Adds the entries of effects.  Returns the fold.
 function fold.add(self, fx)
   for i = 1, #fx do
-    local object, key, old, new, kind, where = get(fx, i)
+    local e = fold.entry(fx, i)
+    local object = e.object
     if object ~= nil then
-      local e = { object = object, key = key, old = old, new = new, kind = kind,
-        where = where }
-      local its, name = self.fields[object] or {}, name_of(key, kind)
+      local its, name = self.fields[object] or {}, name_of(e.key, e.kind)
       if (its[STATE] ~= nil) ~= (name == STATE) then its = {} end
       local field = its[name]
       self.n = self.n + 1

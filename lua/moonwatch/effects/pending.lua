@@ -17,7 +17,7 @@
 -- An entry is { object, key, value, deleted, where, at } and never changes;
 -- `at` says where it stands in the order of the program.
 
-local name_of = require "moonwatch.effects.name_of"
+local name_of = require("moonwatch.effects.fold").name_of
 
 local pending = {}
 

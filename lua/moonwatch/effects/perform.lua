@@ -8,7 +8,7 @@
 
 local core = require "moonwatch.core"
 local hook = require "moonwatch.effects.hook"
-local name_of = require "moonwatch.effects.name_of"
+local name_of = require("moonwatch.effects.fold").name_of
 local pending = require "moonwatch.effects.pending"
 local protect = require "moonwatch.protect"
 local recorded = require "moonwatch.effects.recorded"

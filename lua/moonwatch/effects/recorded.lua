@@ -7,7 +7,6 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local fold = require "moonwatch.effects.fold"
-local name_of = require "moonwatch.effects.name_of"
 local passing = require "moonwatch.effects.passing"
 local reads = require "moonwatch.effects.reads"
 local state = require "moonwatch.effects.state"
@@ -15,6 +14,7 @@ local transaction = require "moonwatch.transaction"
 
 local private = core.private
 local get = private.entry
+local entry_at, name_of = fold.entry, fold.name_of
 
 -- Returns effects with the entries in a list, made of former ones.
 local function make(list, ...)
@@ -38,15 +38,6 @@ end
 -- Entries
 -- =======================================================
 
-local function entry_at(self, i)
-  local object, key, old, new, kind, where = get(self, i)
-  if not kind then return nil end
-  return {
-    object = object, key = key, old = old, new = new, kind = kind,
-    where = where,
-  }
-end
-
 --- Returns an array of the entries whose objects are alive.
 function recorded.list(self)
   local list = {}
@@ -57,8 +48,7 @@ function recorded.list(self)
   return list
 end
 
---- Returns an iterator of all entries, in the order of the program.  The
--- `object` of an entry is nil if the object has died.
+--- Returns an iterator of all entries, in the order of the program.
 function recorded:entries()
   its_own(self, "entries")
   local i = 0
