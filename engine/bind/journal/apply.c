@@ -360,7 +360,6 @@ static int store_writes(lua_State *L) {
 static int take_back(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   progress p;
-  mwb_check_effects(L, "rollback");
   lua_settop(L, FROM);
   begin_run(L, &p, BACK);
   return store_all(L, s, &p);

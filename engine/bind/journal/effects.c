@@ -64,11 +64,6 @@ mwb_effects *mwb_to_effects(lua_State *L, int index) {
   return is ? (mwb_effects *)lua_touserdata(L, index) : NULL;
 }
 
-mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
-  return (mwb_effects *)mwb_check_self(L, mwb_state_of(L), name, MWB_EFFECTS,
-                                       "effects");
-}
-
 mwb_place mwb_find_entries(lua_State *L, int index) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
   mwb_place p = {fx->entries, lua_gettop(L) + 1, 0};
@@ -353,7 +348,9 @@ static int make_effects(lua_State *L) {
 }
 
 static int effects_len(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mwb_check_effects(L, "len")->n);
+  const mwb_effects *fx = (const mwb_effects *)mwb_check_self(
+      L, mwb_state_of(L), "len", MWB_EFFECTS, "effects");
+  lua_pushinteger(L, (lua_Integer)fx->n);
   return 1;
 }
 
@@ -369,7 +366,7 @@ static int is_effects(lua_State *L) {
 ** nil */
 static int get_entry(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  const mwb_effects *fx = mwb_check_effects(L, "entries");
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
   const mw_entry *entry;
   lua_Integer i = lua_tointeger(L, 2);
   mwb_place p;
@@ -395,7 +392,7 @@ static int get_entry(lua_State *L) {
 ** Nobody sees writes to what has been taken out of a tree. */
 static int untouched(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
-  const mwb_effects *fx = mwb_check_effects(L, "untouched");
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
   mw_handle h = mwb_handle_of(L, s, 2);
   uint32_t age = lua_toboolean(L, 3) ? fx->seen : fx->made;
   lua_pushboolean(L, mw_object_is_older(s->engine, h, age));
@@ -418,7 +415,7 @@ int mwb_is_intact(lua_State *L, const mwb_state *s, int index) {
 ** has left a tree since, so that what is in none has not changed unseen */
 static int is_undone(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
-  const mwb_effects *fx = mwb_check_effects(L, "is_undone");
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
   int undone = fx->seen > fx->began && mwb_is_intact(L, s, 1);
   lua_pushboolean(L,
                   undone != fx->inverted && s->engine->tree.left <= fx->seen);

@@ -256,7 +256,7 @@ static void note_difference(lua_State *L, int found, uint32_t number) {
 ** holds; `same(a, b)` compares states */
 static int changed(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  const mwb_effects *fx = mwb_check_effects(L, "apply");
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, EFFECTS);
   int back = lua_toboolean(L, 3), part = back ? MW_NOW : MW_OLD, lives = 0;
   int is_userdata = 0; /* is it the object at ITS_OBJECT? */
   uint32_t i, number;
@@ -318,7 +318,7 @@ static int is_of_length(const mw_entry *entry) {
 */
 static int changes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  const mwb_effects *fx = mwb_check_effects(L, "changes");
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
   uint32_t i;
   int longer = 0;
   mwb_fold f;

@@ -439,9 +439,8 @@ static inline int mwb_knows_age(const mwb_effects *fx, uint32_t age) {
   return age <= fx->made || (age > fx->began && age <= fx->seen);
 }
 
-/* Returns the effects at `index`, or NULL; those at index 1, or raises. */
+/* Returns the effects at `index`, or NULL. */
 mwb_effects *mwb_to_effects(lua_State *L, int index);
-mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 
 /* Finds the entries of the effects at `index`, which no write moves: those that
 ** are still in the log are copied.  Pushes a value, which must stay as long as
