@@ -37,20 +37,17 @@ local function is_object(value)
     not private.is_cell(value) and private.metatable(value) ~= nil
 end
 
-local function item_of(self, object)
-  return object ~= nil and self.its.of[object] or nil
-end
-
--- Raises if the function `name` may not track an object: it is tracked already,
--- or its class intercepts and the option `intercepted` refuses that.
-local function check_untracked(self, object, name)
-  check.that(not self.its.of[object], 1, name, "is tracked already", 1)
-  local class = self.opts.intercepted and private.metatable(object)
-  if not class then return end
+-- Tracks an object in `its`.  Raises if the function `name` may not do that: it
+-- is tracked already, or its class intercepts and the option `intercepted`
+-- refuses that.
+local function track(self, its, object, name)
+  check.that(not its.of[object], 1, name, "is tracked already", 1)
+  local class = self.opts.intercepted and private.metatable(object) or {}
   check.that(rawget(private.raw(class), "__newindex") == nil, 1, name,
     "its class intercepts writes", 1)
   check.that(type(rawget(private.raw(class), "__index")) ~= "function", 1, name,
     "its class intercepts reads", 1)
+  pending.track(its, object)
 end
 
 --- Tracks an object, which may then be written to.  Returns the object.
@@ -58,8 +55,7 @@ function Plan:track(object)
   self = state_of(self, "track")
   check.argument(is_object(object), 1, "track",
     "table or userdata with a metatable", object)
-  check_untracked(self, object, "track")
-  pending.track(self.its, object)
+  track(self, self.its, object, "track")
   return object
 end
 
@@ -74,8 +70,7 @@ function Plan:track_new(its_class, ...)
     "the class has no method 'allocate' to take it")
   local object = allocate and allocate(its_class, ...) or
     setmetatable({}, its_class)
-  check_untracked(self, object, "track_new")
-  pending.track(self.its, object)
+  track(self, self.its, object, "track_new")
   self.its.new[object] = true
   return object
 end
@@ -87,8 +82,7 @@ function Plan:track_cell(fn, i)
   check.argument(math.type(i) == "integer", 2, "track_cell", "integer", i)
   local cell = private.cell(fn, i)
   check.that(cell, 2, "track_cell", "the function has no such upvalue")
-  check_untracked(self, cell, "track_cell")
-  pending.track(self.its, cell)
+  track(self, self.its, cell, "track_cell")
   return cell
 end
 
@@ -124,7 +118,7 @@ end
 --- Tells whether an object is tracked.
 function Plan:contains(object)
   self = state_of(self, "contains")
-  return item_of(self, object) ~= nil
+  return self.its.of[object] ~= nil
 end
 
 -- }======================================================
@@ -151,14 +145,14 @@ end
 function Plan:store(object, key, value)
   self = state_of(self, "store")
   check_field(object, key, "store")
-  put(self, writable(self, item_of(self, object), "store"), key, value, false)
+  put(self, writable(self, self.its.of[object], "store"), key, value, false)
 end
 
 --- Deletes a field when the plan is applied.
 function Plan:delete(object, key)
   self = state_of(self, "delete")
   check_field(object, key, "delete")
-  put(self, writable(self, item_of(self, object), "delete"), key, nil, true)
+  put(self, writable(self, self.its.of[object], "delete"), key, nil, true)
 end
 
 -- Returns the value of an entry, or the real value if there is no entry.
@@ -184,7 +178,7 @@ end
 function Plan:store_cell(cell, value)
   self = state_of(self, "store_cell")
   check_cell(cell, "store_cell")
-  put(self, writable(self, item_of(self, cell), "store_cell"), VALUE, value,
+  put(self, writable(self, self.its.of[cell], "store_cell"), VALUE, value,
     false)
 end
 
@@ -237,13 +231,12 @@ end
 --- Marks an object as modified, without a write.
 function Plan:mark(object)
   self = state_of(self, "mark")
-  self.its.marks[writable(self, item_of(self, object), "mark")] = true
+  self.its.marks[writable(self, self.its.of[object], "mark")] = true
 end
 
 --- Tells whether a write to the object, or to its field `key`, is pending.
 function Plan:has_pending(object, key)
   self = state_of(self, "has_pending")
-  if object == nil then return false end
   if key ~= nil then return pending.find(self.its, object, key) ~= nil end
   return self.its.fields[object] ~= nil
 end
@@ -256,7 +249,7 @@ end
 --- Tells whether the object will change.  A new object does, and a marked one.
 function Plan:is_modified(object)
   self = state_of(self, "is_modified")
-  return item_of(self, object) ~= nil and is_modified(self, object)
+  return self.its.of[object] ~= nil and is_modified(self, object)
 end
 
 --- Returns the objects that will change, in the order of tracking; for a
@@ -295,7 +288,7 @@ end
 --- Allows writes to an object in the innermost scope.
 function Plan:allow(object)
   self = state_of(self, "allow")
-  check.that(item_of(self, object), 1, "allow", "is not tracked")
+  check.that(self.its.of[object], 1, "allow", "is not tracked")
   scope.allow(self.scopes, object)
 end
 
@@ -410,9 +403,10 @@ function Plan:adopt(other)
   for _, item in ipairs(other.its.items) do
     local object, env, name = item.object, item.env, item.name
     local envs = env and its.globals[name]
-    if not (its.of[object] or envs and envs[env]) then
-      check_untracked(self, object, "adopt")
-      pending.track(its, env and {} or object, env, name)
+    if env and not (envs and envs[env]) then
+      pending.track(its, {}, env, name)
+    elseif not env and not its.of[object] then
+      track(self, its, object, "adopt")
     end
   end
   self.its = its
