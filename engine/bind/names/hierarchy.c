@@ -578,28 +578,6 @@ static int list(lua_State *L) {
   return 2;
 }
 
-/* all() -> an array of the live objects that were ever entered */
-static int all(lua_State *L) {
-  hierarchy *d = data_of(L);
-  const mwi_column *names = &stacks_of(d)->names;
-  lua_Integer n = 0;
-  uint32_t slot;
-  lua_settop(L, 0);
-  lua_newtable(L);
-  for (slot = 0; slot < names->n * MWI_PAGE; slot++) {
-    const mwi_named *element = (const mwi_named *)mwi_column_page(names, slot);
-    if (element == NULL) {
-      slot |= MWI_PAGE - 1;
-      continue;
-    }
-    element += slot % MWI_PAGE;
-    if (element->order != 0 && mwb_alive(L, d->state, element->obj))
-      lua_rawseti(L, 1, ++n);
-    lua_settop(L, 1);
-  }
-  return 1;
-}
-
 static int frames(lua_State *L) {
   hierarchy *d = data_of(L);
   lua_pushinteger(L, (lua_Integer)mw_hierarchy_frames(engine_of(d), d->number));
@@ -667,14 +645,13 @@ static int make_class(lua_State *L) {
 ** name; `leave(depth, error)` if somebody is to be told. */
 static int new_hierarchy(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"cut", cut},          {"begin", begin},     {"lose", lose},
-      {"depth", depth_of},   {"frame", frame},     {"way", way},
-      {"where", where},      {"inside", inside},   {"forget", forget},
-      {"list", list},        {"all", all},         {"frames", frames},
-      {"order", last_order}, {"told", set_told},   {"named", named},
-      {"sure", sure},        {"settled", settled}, {"renamed", renamed},
-      {"reset", reset},      {"shut", shut},       {"free", free_data},
-      {NULL, NULL}};
+      {"cut", cut},         {"begin", begin},     {"lose", lose},
+      {"depth", depth_of},  {"frame", frame},     {"way", way},
+      {"where", where},     {"inside", inside},   {"forget", forget},
+      {"list", list},       {"frames", frames},   {"order", last_order},
+      {"told", set_told},   {"named", named},     {"sure", sure},
+      {"settled", settled}, {"renamed", renamed}, {"reset", reset},
+      {"shut", shut},       {"free", free_data},  {NULL, NULL}};
   static const luaL_Reg token[] = {{"__close", finish}, {NULL, NULL}};
   mwb_state *s = mwb_enter(L);
   hierarchy *d;

@@ -169,20 +169,8 @@ local function is_worth_telling(entry, node)
     not node.children
 end
 
---- Returns all that is known, by path.  Each entry is a table:
---     keys                 the path as an array of keys
---     examples, missing    how often there was a value, how often none
---     kinds                kind -> how often
---     verdict              "constant", "varying", or "unsure" if there were
---                          too few examples to say "constant"
---     varies               the set of what varies: "value", "kind",
---                          "presence", "length", "rank"
---     distinct, values     the number of scalars, or "many"; and the scalars
---                          in order (of many, the least)
---     min, max             of numbers
---     length               of tables and strings: { min, max }
---     ranks, dims          of shaped values: the ranks, and the dimensions,
---                          each with fields as above
+--- Returns all that is known, by path: see `moonwatch.Change` in the reference.
+-- A verdict is "unsure" if there were too few examples to say "constant".
 function Report:changes()
   self = state_of(self, "changes")
   local result, name = {}, path.namer()

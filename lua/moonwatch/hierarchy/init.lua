@@ -473,11 +473,8 @@ end
 
 -- Returns all live objects that have, or may have, a name.
 local function all(its)
-  local list, seen = its.engine.all(), {}
-  for _, obj in ipairs(list) do seen[obj] = true end
-  for obj in next, its.sites do
-    if not seen[obj] then list[#list + 1] = obj end
-  end
+  local list = {}
+  for obj in next, its.sites do list[#list + 1] = obj end
   return list
 end
 
