@@ -1017,8 +1017,7 @@ return {
   { "mw.time_spent() -> seconds: table<string, number>", [[Returns the seconds
     that scopes with a column took, by name, and their `total`. Where they are
     nested, the outermost counts; the time in which a coroutine is suspended
-    does not. `wall` is for how long any such scope was open, in whatever
-    coroutine.]] },
+    does not.]] },
   { "mw.reset_times()", [[Forgets all durations.]] },
   { "mw.counters: table<any, table<any, number>>", [[Numbers by section and
     name: `mw.counters[section][name]` is 0 before the first count. A program

@@ -1734,8 +1734,7 @@ function mw.times(format, aggregate) end
 
 ---Returns the seconds that scopes with a column took, by name, and their
 ---`total`. Where they are nested, the outermost counts; the time in which a
----coroutine is suspended does not. `wall` is for how long any such scope was
----open, in whatever coroutine.
+---coroutine is suspended does not.
 ---@return table<string, number> seconds
 function mw.time_spent() end
 

@@ -139,14 +139,12 @@ function times.times(format, aggregate)
   return formats[format or "text"](aggregate)
 end
 
---- Returns the seconds of the scopes with a column by name, their `total`, and
--- the `wall` time in which there was such a scope.
+--- Returns the seconds of the scopes with a column by name, and their `total`.
 function times.time_spent(...)
   check.nothing("time_spent", ...)
   local result = {}
   for name, ns in pairs(state.spent) do result[name] = seconds(ns) end
   result.total = seconds(state.total)
-  result.wall = seconds(private.wall())
   return result
 end
 
@@ -157,7 +155,6 @@ function times.spent_text()
     list[i] = { name, fixed(seconds(state.spent[name])) }
   end
   list[#list + 1] = { "total", fixed(seconds(state.total)) }
-  list[#list + 1] = { "wall", fixed(seconds(private.wall())) }
   return text_of(list)
 end
 
@@ -165,7 +162,6 @@ end
 function times.reset_times(...)
   check.nothing("reset_times", ...)
   state.names, state.spent, state.total = {}, {}, 0
-  private.wall(true)
 end
 
 -- }======================================================

@@ -216,12 +216,6 @@ static void count_scope(lua_State *L, scope *sc, int index, int column) {
   if (mine->counts != 0) link_element(sc->lane, mine, MWB_COUNTING);
 }
 
-/* Returns for how long there have been open scopes with a column. */
-static int64_t wall_time(const mwb_state *s) {
-  return s->trace->wall +
-         ((s->trace->columns > 0) ? mwb_now(NULL) - s->trace->wall_since : 0);
-}
-
 /* Tells the library's Lua files what the scope at 1 took. */
 static void tell_time(lua_State *L, const scope *sc, int64_t time) {
   const element *e = sc->at;
@@ -263,10 +257,7 @@ static void end_scope(lua_State *L, scope *sc) {
   if (sc->at != NULL) unlink_element(sc->lane, sc->at, MWB_OPEN);
   if (sc->at != NULL && sc->at->counts != 0)
     unlink_element(sc->lane, sc->at, MWB_COUNTING);
-  if (sc->column && --s->trace->columns == 0) {
-    s->trace->wall += mwb_now(NULL) - s->trace->wall_since;
-    mwb_note_measuring(L, s, 0);
-  }
+  if (sc->column && --s->trace->columns == 0) mwb_note_measuring(L, s, 0);
   sc->lane->open--;
   if (sc->lane->number != MWB_MAIN) s->trace->scopes--;
   end_traced(L, sc);
@@ -501,7 +492,7 @@ static void begin_measured(lua_State *L, scope *sc) {
   sc->begun = mwb_now(NULL);
   if (lua_isnil(L, COLUMN)) return;
   count_scope(L, sc, SCOPE, COLUMN);
-  if (s->trace->columns++ == 0) s->trace->wall_since = sc->begun;
+  s->trace->columns++;
 }
 
 /* Begins a scope with options, or a measured scope. */
@@ -657,25 +648,13 @@ static int set_timer(lua_State *L) {
   return 0;
 }
 
-/* wall([forget]) -> the nanoseconds in which scopes with a column were open, in
-** whatever coroutine; forgets them if `forget` is true */
-static int wall(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  int forget = lua_toboolean(L, 1);
-  lua_pushinteger(L, (lua_Integer)wall_time(s));
-  if (forget) {
-    s->trace->wall = 0;
-    s->trace->wall_since = mwb_now(NULL);
-  }
-  return 1;
-}
-
 /* }====================================================== */
 
-const luaL_Reg mwb_timers_functions[] = {
-    {"timer", set_timer},         {"wall", wall},
-    {"begin_scope", begin_scope}, {"now", now},
-    {"nanoseconds", nanoseconds}, {NULL, NULL}};
+const luaL_Reg mwb_timers_functions[] = {{"timer", set_timer},
+                                         {"begin_scope", begin_scope},
+                                         {"now", now},
+                                         {"nanoseconds", nanoseconds},
+                                         {NULL, NULL}};
 
 /* Pushes `timed` with its upvalues. */
 static void push_timed(lua_State *L, mwb_state *s) {

@@ -37,9 +37,7 @@ struct mwb_trace_state {
   lua_Integer threads;   /* number of coroutines that have got a lane */
   struct mwb_lane *lane; /* the main program's */
   uint32_t scopes;       /* the number of open scopes, */
-  uint32_t columns;      /* and of those with a column, */
-  int64_t wall_since;    /* since when there are such, */
-  int64_t wall;          /* and for how long there were before */
+  uint32_t columns;      /* and of those with a column */
   char *scratch;         /* the text of the arguments of a traced call */
   size_t n_scratch, size_scratch;
   const void *idle;                  /* the scope that stands for none */
