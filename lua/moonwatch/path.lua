@@ -74,12 +74,11 @@ function path.text(keys)
 end
 
 --- Returns the keys that lead to a node.  A node has the last key in `key`, and
--- the node above it in `up`.
+-- the node above it in `up`; a root has no key.
 function path.keys(node)
   local keys = {}
-  while node.up do
-    keys[#keys + 1] = node.key
-    node = node.up
+  while node and node.key ~= nil do
+    keys[#keys + 1], node = node.key, node.up
   end
   for i = 1, #keys // 2 do
     keys[i], keys[#keys + 1 - i] = keys[#keys + 1 - i], keys[i]

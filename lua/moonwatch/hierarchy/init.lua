@@ -11,6 +11,7 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local naming = require "moonwatch.hierarchy.naming"
 local places = require "moonwatch.hierarchy.places"
+local keys_of = require("moonwatch.path").keys
 local tapes = require "moonwatch.hierarchy.tape"
 local object_class = require "moonwatch.policy.object_class"
 local wrap = require "moonwatch.policy.wrap"
@@ -462,7 +463,7 @@ function Hierarchy:key_path(obj)
   if not name_of(its, obj) then return nil end
   local ways, keys, name = {}, {}, its.sites[obj].name
   while name.place do
-    ways[#ways + 1] = naming.keys(name.place)
+    ways[#ways + 1] = keys_of(name.place)
     name = name.up
   end
   for i = #ways, 1, -1 do

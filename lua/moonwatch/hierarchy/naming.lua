@@ -92,21 +92,10 @@ local function step(key)
   return "." .. key
 end
 
---- Returns the keys from the parent on.
-function naming.keys(place)
-  local keys, n = {}, 0
-  while place do
-    n = n + 1
-    keys[n], place = place.key, place.up
-  end
-  for i = 1, n // 2 do keys[i], keys[n - i + 1] = keys[n - i + 1], keys[i] end
-  return keys
-end
-
 -- Returns the text of the keys from the parent on.
 local function way(place)
   if not place.up then return step(place.key) end
-  local list = naming.keys(place)
+  local list = path.keys(place)
   for i, key in ipairs(list) do list[i] = step(key) end
   return table.concat(list)
 end
@@ -209,7 +198,7 @@ local function give(its, site, obj)
   local up = place and place.of.name
   site.epoch = its.epoch
   if former and former.up == up and former.place == place then return end
-  local name = place and not place.told and naming.keys(place) or {}
+  local name = place and not place.told and path.keys(place) or {}
   name.up, name.place = up, place
   if not place then
     name.text = root_text(its, obj)

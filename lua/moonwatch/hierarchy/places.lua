@@ -72,7 +72,7 @@ local function value_at(its, place)
     local held = fields(value)
     return held and rawget(held, place.key)
   end
-  for i, key in ipairs(naming.keys(place)) do
+  for i, key in ipairs(path.keys(place)) do
     local held = (i == 1 or is_plain(value)) and fields(value)
     if not held then return nil end
     value = rawget(held, key)
