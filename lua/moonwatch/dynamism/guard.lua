@@ -9,6 +9,7 @@
 
 local literal = require "moonwatch.literal"
 local path = require "moonwatch.path"
+local shape = require "moonwatch.dynamism.shape"
 
 -- {======================================================
 -- Conditions
@@ -138,16 +139,7 @@ end
 local HEAD = [==[
 }
 local shape, open = ...
-local getmetatable, math_type, type = getmetatable, math.type, type
-
-local function try(f, ...)
-  local ok, result = pcall(f, ...)
-  if not ok and result == "not enough memory" then error(result, 0) end
-  return ok, result
-end
-
-local function index(t, key) return t[key] end
-
+]==] .. shape.SOURCE .. [==[
 local function compare_length(t, low, high)
   local n = #t
   if low == high then return n == low end
@@ -160,33 +152,7 @@ local function has_length(t, low, high)
   return ok and has
 end
 
-local function gather(t)
-  local held = {}
-  for key, value in pairs(t) do held[key] = value end
-  return held
-end
-
--- Returns the sizes of a value, or nil if it has none.
-local function sizes_of(v)
-  if v == null or type(v) ~= "table" and type(v) ~= "userdata" then
-    return nil
-  end
-  local ok, list
-  if shape then
-    ok, list = try(shape, v)
-  else
-    ok, list = try(index, v, "shape")
-  end
-  if not ok or type(list) ~= "table" then return nil end
-  ok, list = try(gather, list)
-  local held, n = ok and list or {}, 0
-  for key, size in next, held do
-    n = n + 1
-    if math_type(key) ~= "integer" or not math_type(size) then return nil end
-  end
-  for i = 1, n do if held[i] == nil then return nil end end
-  return held
-end
+local function sizes_of(v) return sizes_by(shape, v) end
 
 local function shaped(v, fits)
   local s = sizes_of(v)

@@ -2,36 +2,74 @@
 -- The classes may raise when they are asked; the functions here contain that.
 -- SPDX-License-Identifier: MIT
 
+-- What the source of a specialisation needs, too, is text (see guard.lua).
+
 local core = require "moonwatch.core"
 
 local metatable, raw = core.private.metatable, core.private.raw
-local getmetatable, math_type, type = getmetatable, math.type, type
+local getmetatable, type = getmetatable, type
 
 local shape = {}
 
---- Calls a function of the program.  Returns true and its result, or false.  An
--- error for want of memory goes on.
-function shape.call(f, ...)
+--- The source of three functions that contain what the classes raise, but for
+-- want of memory, with `null` as it is outside.
+--     try(f, ...)        -> true and a result, or false
+--     gather(t)          -> what `pairs` shows of a table
+--     sizes_by(get, v)   -> the sizes of a value, an array of numbers that must
+--                           not be written to, or nil; they are `get(v)` or,
+--                           without `get`, the field `shape`
+shape.SOURCE = [==[
+local getmetatable, math_type, type = getmetatable, math.type, type
+
+local function try(f, ...)
   local ok, result = pcall(f, ...)
-  if ok then return true, result end
-  if result == "not enough memory" then error(result, 0) end
-  return false
+  if not ok and result == "not enough memory" then error(result, 0) end
+  return ok, ok and result or nil
 end
 
-local call = shape.call
+local function index(t, key) return t[key] end
+
+local function gather(t)
+  local held = {}
+  for key, value in pairs(t) do held[key] = value end
+  return held
+end
+
+local function sizes_by(get, v)
+  if v == null or type(v) ~= "table" and type(v) ~= "userdata" then
+    return nil
+  end
+  local _, list
+  if get then
+    _, list = try(get, v)
+  elseif type(v) == "table" and getmetatable(v) == nil then
+    list = v.shape
+  else
+    _, list = try(index, v, "shape")
+  end
+  if type(list) ~= "table" then return nil end
+  if getmetatable(list) ~= nil then _, list = try(gather, list) end
+  local n = 0
+  for key, size in next, list or {} do
+    n = n + 1
+    if math_type(key) ~= "integer" or not math_type(size) then return nil end
+  end
+  for i = 1, n do if list[i] == nil then return nil end end
+  return list
+end
+]==]
+
+local try, gather, sizes_by = assert(load("local null = ... " .. shape.SOURCE ..
+  "return try, gather, sizes_by", "=(shapes)"))(core.null)
+
+shape.call = try
 
 local function index(value, key) return value[key] end
 
 --- Returns a field, nil if reading the field raises.
 function shape.read(value, key)
-  local _, result = call(index, value, key)
+  local _, result = try(index, value, key)
   return result
-end
-
-local function gather(value)
-  local held = {}
-  for key, field in pairs(value) do held[key] = field end
-  return held
 end
 
 -- Returns a metamethod or nil without calling a function.
@@ -48,39 +86,11 @@ function shape.contents(value)
   if metamethod(value, "__pairs") == nil then
     return type(value) == "table" and raw(value) or nil
   end
-  local ok, held = call(gather, value)
+  local ok, held = try(gather, value)
   return held, not ok
 end
 
--- Returns the plain array of a list of sizes; nil if the value is no such list.
-local function sizes(list)
-  if type(list) ~= "table" then return nil end
-  local copy = metatable(list) ~= nil and {} or nil
-  list = raw(list)
-  local n = 0
-  for key, size in next, list do
-    n = n + 1
-    if math_type(key) ~= "integer" or not math_type(size) then return nil end
-    if copy then copy[key] = size end
-  end
-  list = copy or list
-  for i = 1, n do if list[i] == nil then return nil end end
-  return list
-end
-
---- Returns the sizes of a table or userdata, an array of numbers that must not
--- be written to, or nil.  The sizes are the result of `get(value)` or, without
--- `get`, the field `shape`.
-function shape.of(value, get)
-  local list, _
-  if get then
-    _, list = call(get, value)
-  elseif type(value) == "table" and getmetatable(value) == nil then
-    list = value.shape
-  else
-    list = shape.read(value, "shape")
-  end
-  return sizes(list)
-end
+--- Returns the sizes of a value: see above.
+function shape.of(value, get) return sizes_by(get, value) end
 
 return shape
