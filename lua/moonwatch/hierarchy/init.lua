@@ -575,16 +575,17 @@ local OPTIONS = { root = "string", children = "function", name = "function",
 --- Returns a hierarchy.
 return function(opts)
   opts = check.options(opts, OPTIONS, 1, "hierarchy")
-  local its = places.new()
-  its.root, its.children = opts.root or "Global", opts.children
-  its.name, its.class_name = opts.name, opts.class_name
-  its.hooks, its.handles, its.told, its.recording = {}, {}, false, false
-  its.by_name = setmetatable({}, { __mode = "v" })
-  its.hints = setmetatable({}, { __mode = "v" })
-  its.classes, its.wrappers = setmetatable({}, WEAK), setmetatable({}, WEAK)
-  its.methods, its.known_methods = {}, {}
-  its.spans, its.passes = setmetatable({}, WEAK), setmetatable({}, WEAK)
-  its.tape, its.epoch = tapes.new(), 1
+  local function weak(mode) return setmetatable({}, { __mode = mode }) end
+  local its = {
+    root = opts.root or "Global", children = opts.children,
+    name = opts.name, class_name = opts.class_name,
+    sites = weak "k", objects = weak "kv", -- site -> object
+    known = weak "k", -- plain table -> length at a walk
+    by_name = weak "v", hints = weak "v", epoch = 1,
+    hooks = {}, handles = {}, told = false, recording = false,
+    classes = weak "k", wrappers = weak "k", methods = {}, known_methods = {},
+    spans = weak "k", passes = weak "k", tape = tapes.new(),
+  }
   its.fire = function(...) fire(its, ...) end
   local h
   h, its.engine = private.hierarchy(Hierarchy, its,

@@ -36,15 +36,6 @@ local WEAK, NONE = { __mode = "k" }, {}
 
 local places = {}
 
---- Returns the tables of a hierarchy.
-function places.new()
-  return {
-    sites = setmetatable({}, WEAK),
-    objects = setmetatable({}, { __mode = "kv" }), -- site -> object
-    known = setmetatable({}, WEAK), -- plain table -> length at a walk
-  }
-end
-
 --- Returns the site of an object, made if need be.
 function places.site(its, obj)
   local site = its.sites[obj]
