@@ -109,7 +109,7 @@ describe("the args of an event", function()
     local function same(expected, args)
       assert.same(expected, args_of(args))
     end
-    same({ ["1"] = "a", ["1.5"] = "b" }, { [1] = "a", [1.5] = "b" })
+    same({ ["[1]"] = "a", ["[1.5]"] = "b" }, { [1] = "a", [1.5] = "b" })
     same({ ["[1]"] = "a", ["1"] = "b" }, { [1] = "a", ["1"] = "b" })
     same({ ["[true]"] = 1, ["true"] = 2, ["[false]"] = 3 },
       { [true] = 1, ["true"] = 2, [false] = 3 })
@@ -125,7 +125,7 @@ describe("the args of an event", function()
       { ["\xff"] = 1, ["\xfe"] = 2, a = 3 })
     same({ ['["\\xff"]'] = 1, ['["[\\x22\\xff\\x22]"]'] = 2 },
       { ["\xff"] = 1, ['["\xff"]'] = 2 })
-    same({ table = 1 }, { [t] = 1 })
+    same({ ["[table]"] = 1 }, { [t] = 1 })
     local two = args_of { [t] = 1, [{}] = 2, table = 3 }
     assert.equal(3, two.table)
     assert.same({ true, true }, { two["[table]"] ~= nil,
@@ -173,9 +173,9 @@ describe("the args of an event", function()
   end)
 
   it("are whole where a table is a list and more than a list", function()
-    assert.same({ way = { ["1"] = 10, ["2"] = 20, name = "path" },
-      holes = { ["1"] = 1, ["2"] = 2, ["5"] = 555 }, list = { 1, 2 },
-      float = { ["1"] = 1, ["1.5"] = 2 }, none = {}, zero = { ["0"] = 1 },
+    assert.same({ way = { ["[1]"] = 10, ["[2]"] = 20, name = "path" },
+      holes = { ["[1]"] = 1, ["[2]"] = 2, ["[5]"] = 555 }, list = { 1, 2 },
+      float = { ["[1]"] = 1, ["[1.5]"] = 2 }, none = {}, zero = { ["[0]"] = 1 },
     }, args_of { way = { 10, 20, name = "path" },
       holes = { [1] = 1, [2] = 2, [5] = 555 }, list = { 1, 2 },
       float = { 1, [1.5] = 2 }, none = {}, zero = { [0] = 1 } })

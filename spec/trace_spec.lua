@@ -615,7 +615,7 @@ describe("a trace that is written", function()
     assert.equal(-1.5e-7, said.float)
     assert.equal(1e300, said.large)
     assert.same({ true, "nan", "function", "one", "float" },
-      { said.yes, said.nan, said.f, said["1"], said["1.5"] })
+      { said.yes, said.nan, said.f, said["[1]"], said["[1.5]"] })
     assert.same({ 1, "two", { 3 } }, said.list)
     assert.same({ x = 1 }, said.watched)
     assert.equal(1, said.circle[2][2][1])

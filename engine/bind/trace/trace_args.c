@@ -116,55 +116,21 @@ static void put_value(encoder *en, int index, int depth) {
 ** Keys
 **
 ** JSON's keys are strings.  The keys of a table become different strings: a
-** string stays, and another key becomes its text, 1 or true or function.  Where
-** a table has string keys that look like such texts, or are no UTF-8, all other
-** keys get brackets, [1]; a string that begins with a bracket, or is no UTF-8,
-** becomes ["..."], with escapes.  A key that is an object is followed by its
-** number among these keys.
+** string stays, and another key becomes its text in brackets, [1] or [true] or
+** [function].  A string that begins with a bracket, or is no UTF-8, becomes
+** ["..."], with escapes.  A key that is an object is followed by its number
+** among these keys.
 ** ======================================================= */
 
-/* What a look at all keys of a table has found. */
-typedef struct contents {
-  lua_Unsigned n; /* the number of keys */
-  int is_list;    /* are the keys 1 to n? */
-  int brackets;
-} contents;
-
-/* Does a string begin as the text of another key does? */
-static int is_ambiguous(const char *s, size_t len) {
-  static const char *const words[] = {"true", "false",    "inf",    "table",
-                                      "func", "userdata", "thread", NULL};
-  int i;
-  if (len == 0) return 0;
-  if ((*s >= '0' && *s <= '9') || *s == '-') return 1;
-  for (i = 0; words[i] != NULL; i++)
-    if (len >= strlen(words[i]) && memcmp(s, words[i], strlen(words[i])) == 0)
-      return 1;
-  return 0;
-}
-
-static contents look_at(lua_State *L, int index) {
-  contents c = {0, 1, 0};
-  lua_Unsigned most = lua_rawlen(L, index);
-  int others = 0, ambiguous = 0;
-  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
-    size_t len;
-    c.n++;
-    if (lua_type(L, -2) == LUA_TSTRING) {
-      const char *s = lua_tolstring(L, -2, &len);
-      ambiguous = ambiguous || is_ambiguous(s, len);
-      c.brackets =
-          c.brackets || (len > 0 && *s == '[') || !mwi_json_is_utf8(s, len);
-      c.is_list = 0;
-    } else {
-      others = 1;
-      c.is_list = c.is_list && lua_isinteger(L, -2) &&
-                  (lua_Unsigned)lua_tointeger(L, -2) - 1 < most;
-    }
-  }
-  c.is_list = c.is_list && c.n == most && c.n > 0;
-  c.brackets = c.brackets || (others && ambiguous);
-  return c;
+/* Returns the number of fields; are their keys 1 to n? */
+static lua_Unsigned count_fields(lua_State *L, int index, int *is_list) {
+  lua_Unsigned n = 0, most = lua_rawlen(L, index);
+  *is_list = most > 0;
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1), n++)
+    *is_list = *is_list && lua_isinteger(L, -2) &&
+               (lua_Unsigned)lua_tointeger(L, -2) - 1 < most;
+  *is_list = *is_list && n == most;
+  return n;
 }
 
 /* Puts a string as ["..."], as the inner part of a JSON string. */
@@ -186,10 +152,10 @@ static void put_quoted(encoder *en, const char *s, size_t len) {
   mwi_json_literal(&en->out, "\\\"]");
 }
 
-static void put_text_key(encoder *en, int index, int brackets) {
+static void put_text_key(encoder *en, int index) {
   size_t len;
   const char *s = lua_tolstring(en->L, index, &len);
-  if (brackets && ((len > 0 && *s == '[') || !mwi_json_is_utf8(s, len))) {
+  if ((len > 0 && *s == '[') || !mwi_json_is_utf8(s, len)) {
     mwi_json_literal(&en->out, "\"");
     put_quoted(en, s, len);
     mwi_json_literal(&en->out, "\"");
@@ -199,13 +165,11 @@ static void put_text_key(encoder *en, int index, int brackets) {
 }
 
 /* Puts a key that is no string; `objects` counts the keys that are objects. */
-static void put_other_key(encoder *en, int index, int brackets,
-                          lua_Unsigned *objects) {
+static void put_other_key(encoder *en, int index, lua_Unsigned *objects) {
   lua_State *L = en->L;
   const char *name = luaL_typename(L, index);
   lua_Number x = lua_tonumber(L, index);
-  mwi_json_literal(&en->out, "\"");
-  if (brackets) mwi_json_literal(&en->out, "[");
+  mwi_json_literal(&en->out, "\"[");
   if (lua_type(L, index) == LUA_TBOOLEAN) {
     put_value(en, index, MAX_DEPTH);
   } else if (lua_type(L, index) != LUA_TNUMBER) {
@@ -219,8 +183,7 @@ static void put_other_key(encoder *en, int index, int brackets,
   } else {
     mwi_json_put(&en->out, (x > 0) ? "inf" : "-inf", (x > 0) ? 3 : 4);
   }
-  if (brackets) mwi_json_literal(&en->out, "]");
-  mwi_json_literal(&en->out, "\"");
+  mwi_json_literal(&en->out, "]\"");
 }
 
 /* }====================================================== */
@@ -252,7 +215,7 @@ static void put_array(encoder *en, int index, lua_Unsigned n, int depth) {
   mwi_json_literal(&en->out, "]");
 }
 
-static void put_object(encoder *en, int index, const contents *c, int depth) {
+static void put_object(encoder *en, int index, lua_Unsigned all, int depth) {
   lua_State *L = en->L;
   lua_Unsigned n = 0, objects = 0;
   mwi_json_literal(&en->out, "{");
@@ -264,13 +227,13 @@ static void put_object(encoder *en, int index, const contents *c, int depth) {
     }
     if (n++ > 0) mwi_json_literal(&en->out, ",");
     if (lua_type(L, top - 1) == LUA_TSTRING)
-      put_text_key(en, top - 1, c->brackets);
+      put_text_key(en, top - 1);
     else
-      put_other_key(en, top - 1, c->brackets, &objects);
+      put_other_key(en, top - 1, &objects);
     mwi_json_literal(&en->out, ":");
     put_value(en, top, depth);
   }
-  put_rest(en, 0, c->n - n);
+  put_rest(en, 0, all - n);
   mwi_json_literal(&en->out, "}");
 }
 
@@ -287,20 +250,20 @@ static void put_deep(encoder *en, lua_Unsigned n) {
 /* A circle ends where it is too deep. */
 static void put_table(encoder *en, int index, int depth) {
   lua_State *L = en->L;
-  int top = lua_gettop(L);
-  contents c;
+  int top = lua_gettop(L), is_list;
+  lua_Unsigned n;
   if (!lua_checkstack(L, LUA_MINSTACK)) {
     mwi_json_literal(&en->out, "\"\xE2\x80\xA6 a table\"");
     return;
   }
   if (mwb_push_shadow(L, index)) index = lua_gettop(L);
-  c = look_at(L, index);
+  n = count_fields(L, index, &is_list);
   if (depth >= MAX_DEPTH)
-    put_deep(en, c.n);
-  else if (c.is_list && depth > 0)
-    put_array(en, index, c.n, depth + 1);
+    put_deep(en, n);
+  else if (is_list && depth > 0)
+    put_array(en, index, n, depth + 1);
   else
-    put_object(en, index, &c, depth + 1);
+    put_object(en, index, n, depth + 1);
   lua_settop(L, top);
 }
 
