@@ -676,14 +676,11 @@ static int is_at_once(const mwi_watch *w) {
 
 /* Is the watch called in this phase of the write?  Until the value is stored,
 ** results are right. */
-static inline int is_phase(const mwi_watch *w, const event *ev) {
-  if (w->flags & MWI_RESULT) return ev->phase == MWI_RESULTS;
-  if (ev->phase == MWI_AT_ONCE) return is_at_once(w);
-  return (w->flags & PHASE) == ev->phase;
-}
-
 static inline int is_called(const mwi_watch *w, const event *ev) {
-  if ((w->flags & MWI_ENDED) || !is_phase(w, ev)) return 0;
+  int is_phase = (w->flags & MWI_RESULT)      ? ev->phase == MWI_RESULTS
+                 : (ev->phase == MWI_AT_ONCE) ? is_at_once(w)
+                                              : (w->flags & PHASE) == ev->phase;
+  if ((w->flags & MWI_ENDED) || !is_phase) return 0;
   if (w->flags & MWI_CLAIMED) return w->claim == ev->claim;
   return concerns(w, ev);
 }

@@ -206,22 +206,6 @@ static int tell_guard(lua_State *L) {
   return lua_gettop(L);
 }
 
-/* Fills the stack for calls of guards: OWN, HANDLER, FAILURE. */
-static void fill_stack(mwb_write *w) {
-  lua_State *L = w->L;
-  mwb_read_old(w);
-  if (w->shadow == TRAP_SHADOW) { /* the object has its own metatable */
-    lua_getmetatable(L, OBJECT);
-    w->owner = w->obj;
-    w->owner_layout = w->layout;
-  } else {
-    lua_pushnil(L); /* OWN */
-  }
-  lua_pushcfunction(L, add_traceback);
-  lua_pushnil(L);
-  w->called = 1;
-}
-
 /* Drops the guard at a place of the table at `guards`, with its term. */
 static void drop_guard(lua_State *L, int guards, mwi_object *r,
                        lua_Integer place) {
@@ -419,6 +403,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   mwb_state *s = (mwb_state *)ud;
   const mw_host *program = &s->base->host;
   mwb_write *w;
+  lua_State *L;
   int status;
   if (s->base->has_host && mwb_is_pinned(s, obj))
     return program->call ? program->call(program->ud, obj, ref, flags, change)
@@ -426,16 +411,29 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   if (change == NULL) return is_guard_alive(s, obj, ref, flags);
   w = (mwb_write *)change->host;
   if (s->traps->endless) return MW_SPARES;
-  if (!w->called) fill_stack(w);
+  L = w->L;
+  if (!w->called) { /* the first guard of the write? */
+    mwb_read_old(w);
+    if (w->shadow == TRAP_SHADOW) { /* the object has its own metatable */
+      lua_getmetatable(L, OBJECT);
+      w->owner = w->obj;
+      w->owner_layout = w->layout;
+    } else {
+      lua_pushnil(L); /* OWN */
+    }
+    lua_pushcfunction(L, add_traceback); /* HANDLER */
+    lua_pushnil(L);                      /* FAILURE */
+    w->called = 1;
+  }
   if (flags & MW_CHECK) {
     status = call_check(w, obj, ref, flags, change);
-    lua_settop(w->L, FAILURE);
+    lua_settop(L, FAILURE);
     if (status > LUA_OK) return MW_REFUSES;
   } else {
     status = call_guard(w, obj, ref, flags, change);
     if (status > LUA_OK) report_error(w);
     if (status != LUA_OK || (flags & (MW_DEEP | MW_ASK)))
-      lua_settop(w->L, FAILURE);
+      lua_settop(L, FAILURE);
   }
   return (status == DEAD) ? 0 : (status == UNWANTED) ? MW_SPARES : 1;
 }
