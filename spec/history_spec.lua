@@ -531,6 +531,15 @@ describe("seal", function()
     assert.same({ "type", "type" }, history:labels())
   end)
 
+  it("lasts where runs before it become a stroke", function()
+    local history, doc = make()
+    for i = 1, 2 do history:run("type", set(doc, "x", i)) end
+    history:seal()
+    history:merge "type"
+    history:run("type", set(doc, "x", 3))
+    assert.same({ "type", "type" }, history:labels())
+  end)
+
   it("is what undo and redo do as well", function()
     local history = strokes(function(history)
       history:undo()

@@ -225,9 +225,10 @@ local function join(state, label)
     table.move(its.runs or { its.fx }, 1, its.n or 1, #runs + 1, runs)
     joined = lists.join(joined, its.lists)
   end
-  local last = steps[at]
+  local last, sealed = steps[at], state.sealed
   put_stroke(state, first, { label = label, fx = last.fx, runs = runs,
     n = #runs, id = last.id, time = last.time, lists = joined })
+  state.sealed = state.sealed or sealed
 end
 
 -- A deed: the step with an id was undone (`by` is -1) or done again (1), unless

@@ -222,7 +222,8 @@ function makers.setter()
       rawset(self, key, value)
     end
   end
-  return { class = class, keys = { "_c", "__d", "none" }, new = function()
+  local keys = { "_c", "__d", "none" }
+  return { class = class, keys = keys, puts_raw = true, new = function()
     return setmetatable({ a = 1, 5, 6 }, class)
   end }
 end
@@ -391,6 +392,8 @@ function deeds:write(object)
   self:say("key", key, value)
   self:try("write", set, object, key, value)
   self:try("then", get, object, key)
+  -- What a class puts in raw hides what was there: see `raw_write`.
+  if self.styles[object].puts_raw then self.its.sync(object) end
 end
 
 function deeds:bad_key(object)
