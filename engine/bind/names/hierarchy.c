@@ -233,15 +233,11 @@ static int named(lua_State *L) {
   return 0;
 }
 
-/* Returns what is known of the object at 1, or NULL. */
-static mwi_named *element_of(lua_State *L, const hierarchy *d) {
-  return mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
-}
-
 /* sure(object) -> the name, if it need not be looked for */
 static int sure(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element = element_of(L, d);
+  mwi_named *element =
+      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
   if (element == NULL || !make_sure(d, element)) return 0;
   lua_getiuservalue(L, MWB_UPDATA, NAMES);
   lua_rawgeti(L, -1, mw_slot(element->obj));
@@ -251,7 +247,8 @@ static int sure(lua_State *L) {
 /* settled(object): its place holds for the last enter */
 static int settled(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element = element_of(L, d);
+  mwi_named *element =
+      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
   if (element != NULL) element->settled = element->order;
   return 0;
 }
@@ -260,7 +257,8 @@ static int settled(lua_State *L) {
 ** scopes */
 static int renamed(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element = element_of(L, d);
+  mwi_named *element =
+      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
   if (element != NULL) element->serial = 0;
   d->epoch++;
   mwb_turn_context(d->state);
@@ -310,11 +308,16 @@ static int push_known_frame(lua_State *L, hierarchy *d, mwi_stack *stack) {
   return 1;
 }
 
-/* The Lua files have returned `n` results. */
-static int done(lua_State *L, int status, lua_KContext n) {
-  (void)L;
-  (void)status;
-  return (int)n;
+/* The Lua files have been told of the frame at the depth: if they raise, the
+** frame is left. */
+static int entered(lua_State *L, int status, lua_KContext depth) {
+  hierarchy *d = (hierarchy *)lua_touserdata(L, 1);
+  mwi_stack *stack;
+  if (status == LUA_OK || status == LUA_YIELD) return 1;
+  stack = stack_in_use(L, d);
+  if (d->open && stack->n >= depth)
+    mwi_hierarchy_cut(stacks_of(d), stack, (uint32_t)depth - 1);
+  return lua_error(L);
 }
 
 /* enter(hierarchy, object) -> name */
@@ -322,6 +325,7 @@ static int enter(lua_State *L) {
   hierarchy *d = self(L, "enter");
   mwi_stack *stack = stack_of(L, d);
   int is_known = push_known_frame(L, d, stack), is_new = 0;
+  uint32_t depth;
   if (is_known && !is_told(d)) return 1;
   if (!is_known) {
     lua_settop(L, 2);
@@ -330,13 +334,20 @@ static int enter(lua_State *L) {
     lua_settop(L, 2);
     lua_pushnil(L);
   }
+  depth = stack->n;
   lua_getiuservalue(L, 1, ENTERED);
   lua_pushvalue(L, 2);
-  lua_pushinteger(L, stack->n);
+  lua_pushinteger(L, depth);
   lua_pushboolean(L, is_new);
   lua_pushvalue(L, -5);
-  lua_callk(L, 4, 1, 1, done);
-  return 1;
+  return entered(L, lua_pcallk(L, 4, 1, 0, depth, entered), depth);
+}
+
+static int done(lua_State *L, int status, lua_KContext n) {
+  (void)L;
+  (void)status;
+  (void)n;
+  return 0;
 }
 
 /* Is the value at 2 the object that was entered last? */
@@ -524,7 +535,8 @@ static uint32_t frame_of(const mwi_stack *stack, uint64_t order) {
 static int where(lua_State *L) {
   hierarchy *d = data_of(L);
   const mwi_stack *stack = stack_of(L, d);
-  const mwi_named *element = element_of(L, d);
+  const mwi_named *element =
+      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
   if (element == NULL) {
     lua_pushinteger(L, 0);
     return 1;
@@ -539,7 +551,8 @@ static int where(lua_State *L) {
 /* forget(object): it was never entered */
 static int forget(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element = element_of(L, d);
+  mwi_named *element =
+      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
   if (element != NULL) element->order = element->settled = element->serial = 0;
   return 0;
 }

@@ -46,8 +46,8 @@ local Scope, scope_of, new_scope = check.class("scope", nil, "name")
 -- Hooks
 -- =======================================================
 
--- All copies of this file share the hierarchies, each with a function that
--- returns the path of a coroutine, and the set of those that have hooks.
+-- All copies of this file share the hierarchies, with what tells their paths,
+-- and the set of those that have hooks.
 private.hierarchies = private.hierarchies or setmetatable({}, { __mode = "k" })
 private.hooked = private.hooked or setmetatable({}, { __mode = "k" })
 local hooked = private.hooked
@@ -137,19 +137,31 @@ local function name_of(its, obj)
   return naming.text(its, name)
 end
 
--- Returns the names of all that executes in a coroutine, the running one if
--- nil, the outermost first, and the numbers of their entering; what a pass
--- visits has that of the pass's begin.
-local function path(its, co)
-  local pass = not co and tapes.pass(its)
-  local names, orders = pass and tapes.path(its, pass) or {}, {}
-  for i = 1, #names do orders[i] = pass.order end
-  local objects, its_orders = its.engine.list(co or coroutine.running())
-  for i = pass and pass.first + 1 or 1, #objects do
+-- Returns the names of the frames from `first` on behind others, and the
+-- numbers of their entering, which are those of the others as well.
+local function names_of(its, names, orders, objects, its_orders, first)
+  for i = first, #objects do
     names[#names + 1] = name_of(its, objects[i] or nil) or "?"
     orders[#names] = its_orders[i]
   end
   return names, orders
+end
+
+-- Returns the names of all that executes, the outermost first, and the numbers
+-- of their entering; what a pass visits has that of the pass's begin.
+local function path(its)
+  local pass = tapes.pass(its)
+  local names, orders = pass and tapes.path(its, pass) or {}, {}
+  for i = 1, #names do orders[i] = pass.order end
+  local objects, its_orders = its.engine.list(coroutine.running())
+  return names_of(its, names, orders, objects, its_orders,
+    pass and pass.first + 1 or 1)
+end
+
+-- The same of another coroutine.
+local function path_of(its, co)
+  local objects, orders = its.engine.list(co)
+  return names_of(its, {}, {}, objects, orders, 1)
 end
 
 -- An object is entered for the first time: places what is below it.  A function
@@ -196,26 +208,26 @@ local function close_span(its, depth)
   spans[depth] = nil
 end
 
--- Tells of the frame at the depth, which has been entered.  Returns the name if
--- it is wanted.
-local function tell_entered(its, obj, depth, is_new, wanted, name)
+-- The frame at the depth has been entered: tells of it.  Returns the name if
+-- somebody is told.
+local function entered(its, obj, depth, is_new, name)
   if is_new then walk(its, obj) end
   if its.recording then tapes.entered(its, depth, obj) end
-  local is_told = its.told or traced.hierarchy
-  name = name or (is_told or wanted) and name_of(its, obj)
-  if is_told then open_span(its, depth, name) end
+  if not its.told and not traced.hierarchy then return nil end
+  name = name or name_of(its, obj)
+  open_span(its, depth, name)
   local problem = its.told and fire(its, "enter", obj, obj, name)
   if not problem then return name end
   close_span(its, depth)
   error(problem[1], 0)
 end
 
--- The same; if that raises, the frame is left.
-local function entered(its, obj, depth, ...)
-  local ok, result = pcall(tell_entered, its, obj, depth, ...)
-  if ok then return result end
+-- The same for an instrumented method, whose frame is left if that raises.
+local function begun(its, obj, depth, is_new)
+  local ok, err = pcall(entered, its, obj, depth, is_new)
+  if ok then return end
   if not its.closed then its.engine.cut(depth - 1) end
-  error(result, 0)
+  error(err, 0)
 end
 
 -- Tells the hooks that the object is left.
@@ -360,7 +372,7 @@ local function entering(h)
       local obj = ...
       local token <close>, depth, is_new = begin(obj)
       if token and (is_new or its.told or traced.hierarchy) then
-        entered(its, obj, depth, is_new)
+        begun(its, obj, depth, is_new)
       end
       return method(...)
     end
@@ -590,10 +602,13 @@ return function(opts)
   local h
   h, its.engine = private.hierarchy(Hierarchy, its,
     function(obj, depth, is_new, name)
-      return entered(its, obj, depth, is_new, true, name)
+      return entered(its, obj, depth, is_new, name) or name_of(its, obj)
     end,
     function(depth, err) leave_to(its, depth, err) end,
     function(obj) confused(its, obj) end)
-  private.hierarchies[h] = function(co) return path(its, co) end
+  private.hierarchies[h] = {
+    path = function() return path(its) end,
+    path_of = function(co) return path_of(its, co) end,
+  }
   return h
 end

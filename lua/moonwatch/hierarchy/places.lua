@@ -29,10 +29,12 @@ local class_of, lookup = object_class.of, object_class.lookup
 local rawequal, rawget, type = rawequal, rawget, type
 
 local NEAREST = 24 -- objects that execute and are looked at
-local AGAIN = 256  -- fields that are looked at in a search that is repeated
+local DEEPEST = 8  -- of these, objects that are scanned as a whole
+local AGAIN = 256  -- fields that are looked at in the others
+local NESTED = 8   -- objects that are looked for in a search for another
 local LISTS = 4
 
-local WEAK, NONE = { __mode = "k" }, {}
+local WEAK = { __mode = "k" }
 
 local places = {}
 
@@ -92,29 +94,24 @@ end
 
 -- Remembers the list in which a child was found.
 local function remember(place)
+  local up, of = place.up, place.of
   if math.type(place.key) ~= "integer" then return end
-  local lists, up = place.of.lists or {}, place.up
-  place.of.lists = lists
-  local i = 1
-  while i < LISTS and lists[i] and lists[i].up ~= up do i = i + 1 end
-  table.move(lists, 1, i - 1, 2)
-  lists[1] = { up = up }
+  of.lists = of.lists or {}
+  for i, list in ipairs(of.lists) do
+    if list.up == up then
+      table.remove(of.lists, i)
+      break
+    end
+  end
+  table.insert(of.lists, 1, { up = up })
+  of.lists[LISTS + 1] = nil
 end
 
 -- Notes that the object of a site was seen in a place.
 local function note(site, place)
+  if site.place and site.place.of == place.of then return end
   site.others = site.others or setmetatable({}, WEAK)
   site.others[place.of] = place
-end
-
--- Returns the known place of an object below a parent, if it is there.
-local function known_place(its, site, obj, parent)
-  local place = site.place
-  if place and place.of == parent and is_there(its, place, obj) then
-    return place
-  end
-  place = site.others and site.others[parent]
-  return place and is_there(its, place, obj) and place or nil
 end
 
 -- }======================================================
@@ -178,7 +175,7 @@ local function meet(walk, obj, place, caller)
   walk.seen[obj] = true
   if caller and is_above(site, caller) or is_above(site, parent) then return end
   if not is_new or not may_move(its, site, obj, parent) then
-    if not site.place or site.place.of ~= parent then note(site, place) end
+    note(site, place)
     return
   end
   site.place, parent.is_parent = place, true
@@ -220,12 +217,11 @@ local function look_through(walk, obj, parent, caller)
   end
 end
 
--- Calls `visit(child, place)` for the children that the program's function
--- tells.
-local function each_told(its, obj, parent, visit)
-  local told = naming.told(its, obj)
+local function listen(walk, obj, parent, caller)
+  local told = naming.told(walk.its, obj)
   for i = 1, #told, 2 do
-    visit(told[i + 1], { of = parent, key = told[i], told = true })
+    local place = { of = parent, key = told[i], told = true }
+    meet(walk, told[i + 1], place, caller)
   end
 end
 
@@ -239,9 +235,7 @@ function places.walk(its, obj, caller)
   walk.seen[obj] = true
   while obj ~= nil do
     if its.children then
-      each_told(its, obj, site, function(child, place)
-        meet(walk, child, place, i == 0 and caller)
-      end)
+      listen(walk, obj, site, i == 0 and caller)
     elseif type(obj) == "table" then
       look_through(walk, obj, site, i == 0 and caller)
     end
@@ -259,45 +253,43 @@ end
 -- Searches
 -- =======================================================
 
--- The ways to look for an object below one that executes, the cheapest first;
--- each returns a place or nil.
-local looks = { known_place }
-
--- Looks at the ends of the lists in which children were found lately.
-looks[2] = function(its, _, obj, parent, holder)
-  for _, list in ipairs(parent.lists or NONE) do
-    local t = holder
-    if list.up then t = value_at(its, list.up) end
-    local held = (not list.up or is_plain(t)) and fields(t)
-    local n = held and #held
-    local key = held and (rawequal(rawget(held, n), obj) and n or
-      rawequal(rawget(held, 1), obj) and 1)
-    if key then return { of = parent, key = key, up = list.up } end
-  end
-end
-
--- Notes where the known objects of a table are, so that they need no search.
-local function note_all(its, held, of, up)
-  for key, value in next, held do
-    local kind = type(value)
-    local site = (kind == "table" or kind == "userdata") and its.sites[value]
-    if site and path.is_key(key) and not known_place(its, site, value, of) then
-      note(site, { of = of, key = key, up = up })
+-- Looks for an object among the children that the program's function tells.
+local function scan_told(its, parent, holder, obj)
+  local told = naming.told(its, holder)
+  for i = 1, #told, 2 do
+    if rawequal(told[i + 1], obj) then
+      return { of = parent, key = told[i], told = true }
     end
   end
 end
 
--- Looks at so many fields; `budget` { left }.  Of the places in one table, that
--- with the first key is returned.
-looks[3] = function(its, _, obj, parent, holder, budget)
-  if its.children then
-    local found
-    each_told(its, holder, parent, function(child, place)
-      if rawequal(child, obj) then found = found or place end
-    end)
-    return found
+-- Notes where the other known objects of a table are, so that they need no
+-- search.
+local function note_others(its, held, of, up)
+  for key, value in next, held do
+    local kind = type(value)
+    local site = (kind == "table" or kind == "userdata") and its.sites[value]
+    if site and path.is_key(key) and not (site.place and
+      site.place.of == of and is_there(its, site.place, value)) then
+      local place = { of = of, key = key, up = up }
+      if site.place and site.place.of == of and
+        select(2, its.engine.inside(value)) == 0
+      then
+        site.place = place
+        naming.rename(its, site, value)
+      elseif not is_above(site, of) then
+        note(site, place)
+      end
+    end
   end
-  if not fields(holder) or next(contents(holder)) == nil then return nil end
+end
+
+-- Looks for an object below another, at so many fields; `budget` { left }.
+-- Returns its place: of those in one table, that with the first key.
+local function scan(its, holder, obj, budget)
+  local parent = places.site(its, holder)
+  if its.children then return scan_told(its, parent, holder, obj) end
+  if type(holder) ~= "table" then return nil end
   local queue, seen, i = { { t = holder } }, { [holder] = true }, 1
   while queue[i] and budget.left > 0 do
     local held, up, best = contents(queue[i].t), queue[i].place, nil
@@ -305,71 +297,156 @@ looks[3] = function(its, _, obj, parent, holder, budget)
       budget.left = budget.left - 1
       if budget.left < 0 then break end
       if rawequal(value, obj) then
-        if path.is_key(key) and (best == nil or path.before(key, best)) then
+        if path.is_key(key) and (best == nil or path.before(key, best))
+        then
           best = key
         end
-      elseif is_plain(value) and not seen[value] and path.is_key(key) then
+      elseif type(value) == "table" and not seen[value] and
+        path.is_key(key) and is_plain(value) then
         seen[value] = true
         queue[#queue + 1] = { t = value,
           place = { of = parent, key = key, up = up } }
       end
     end
     if best ~= nil then
-      if budget.left > AGAIN then note_all(its, held, parent, up) end
+      if budget.left > AGAIN then note_others(its, held, parent, up) end
       return { of = parent, key = best, up = up }
     end
     i = i + 1
   end
 end
 
--- Returns the objects below which one is looked for, the innermost first: what
--- executes outside its frame; if it executes no more, what executed outside and
--- what is above that.
-local function callers(its, frame, caller)
-  local list = {}
-  if frame > 0 then
-    for i = frame - 1, math.max(1, frame - NEAREST), -1 do
-      list[#list + 1] = its.engine.frame(i)
+-- Looks for an object at the ends of the lists in which children of this parent
+-- were found lately.
+local function at_ends(its, parent, obj)
+  for _, list in ipairs(parent.lists or {}) do
+    local holder
+    if list.up then
+      holder = value_at(its, list.up)
+      holder = is_plain(holder) and holder
+    else
+      holder = its.objects[parent]
     end
-    return list
-  end
-  while #list < NEAREST and caller ~= nil do
-    list[#list + 1] = caller
-    local site = its.sites[caller]
-    caller = site and site.place and its.objects[site.place.of]
-  end
-  return list
-end
-
--- Returns the place of an object below one of others, or nil.
-local function search(its, site, obj, holders, repeats)
-  local budget = { left = repeats and AGAIN or math.huge }
-  for _, look in ipairs(looks) do
-    local last = obj
-    for _, holder in ipairs(holders) do
-      if not rawequal(holder, obj) and not rawequal(holder, last) then
-        last = holder
-        local parent = places.site(its, holder)
-        local place = not is_above(site, parent) and
-          look(its, site, obj, parent, holder, budget)
-        if place then return place end
+    local held = fields(holder)
+    if held then
+      for _, key in ipairs { #held, 1 } do
+        if rawequal(rawget(held, key), obj) then
+          return { of = parent, key = key, up = list.up }
+        end
       end
     end
   end
 end
 
--- Returns the place of an object: where it was if that is below the caller, or
--- below what executes, or else where it was, if it is there still.
-local function find(its, site, obj, frame, caller)
+-- Returns the known place of an object below a parent, if it is there.
+local function known_place(its, site, obj, parent)
   local place = site.place
-  if place and not is_there(its, place, obj) then place = nil end
-  if frame == 1 or caller == nil or
-    place and place.of == its.sites[caller] then return place end
-  local way = frame > 0 and its.engine.way(frame - 1)
-  local found = search(its, site, obj, callers(its, frame, caller),
-    way and site.way == way)
-  if way and not found then site.way = way end
-  return found or place
+  if place and place.of == parent and is_there(its, place, obj) then
+    return place
+  end
+  place = site.others and site.others[parent]
+  return place and is_there(its, place, obj) and place or nil
+end
+
+-- Is an object above another that executes?  What is above that one may have
+-- been entered elsewhere, which nobody has asked for: it is asked now, but not
+-- without end.
+local function is_above_caller(its, site, other, nested)
+  if not other or not is_above(site, other) then return false end
+  local above = nested < NESTED and other or nil
+  while above and above ~= site do
+    local obj = its.objects[above]
+    if obj ~= nil then places.settle(its, obj, nested + 1) end
+    above = above.place and above.place.of
+  end
+  return is_above(site, other)
+end
+
+-- Returns the place of an object below one of the callers, the innermost
+-- first, or nil.  `caller(i)` returns an object, false for a dead one, or nil
+-- at the end.
+local function search(its, site, obj, caller, repeats, nested)
+  local last
+  local function each(n, look)
+    for i = 1, n do
+      local holder = caller(i)
+      if holder == nil then return nil end
+      if holder and not rawequal(holder, obj) and not rawequal(holder, last) and
+        not is_above_caller(its, site, its.sites[holder], nested) then
+        last = holder
+        local place = look(holder, i)
+        if place then return place end
+      end
+    end
+  end
+  local place = each(NEAREST, function(holder)
+    local parent = its.sites[holder]
+    return parent and known_place(its, site, obj, parent)
+  end)
+  if place then return place end
+  last = nil
+  place = each(3, function(holder)
+    local parent = its.sites[holder]
+    return parent and at_ends(its, parent, obj)
+  end)
+  if place then return place end
+  last = nil
+  local few = { left = AGAIN }
+  return each(NEAREST, function(holder, i)
+    local whole = not repeats and i <= DEEPEST
+    if not whole and few.left <= 0 then return nil end
+    return scan(its, holder, obj, whole and { left = math.huge } or few)
+  end)
+end
+
+-- The callers of an object that executes in this frame.
+local function callers_on_stack(its, frame)
+  return function(i)
+    if i >= frame then return nil end
+    local obj = its.engine.frame(frame - i)
+    return obj == nil and false or obj
+  end
+end
+
+-- The object that executed outside, and what is above it.
+local function callers_above(its, caller)
+  local list, site = {}, its.sites[caller]
+  while #list < DEEPEST and caller ~= nil do
+    list[#list + 1] = caller
+    local place = site and site.place
+    site = place and place.of
+    caller = site and its.objects[site]
+  end
+  return function(i) return list[i] end
+end
+
+-- The place that an object keeps if nobody who executes holds it.
+local function own_place(its, site, obj)
+  local place = site.place
+  return place and is_there(its, place, obj) and place or nil
+end
+
+local function find(its, site, obj, frame, caller, nested)
+  local place = site.place
+  if frame == 1 or caller == nil then return own_place(its, site, obj) end
+  local parent = its.sites[caller]
+  if place and place.of == parent and is_there(its, place, obj) then
+    return place
+  end
+  local way = frame > 0 and its.engine.way(frame - 1) or caller
+  local found = search(its, site, obj, frame > 0 and
+    callers_on_stack(its, frame) or callers_above(its, caller),
+    frame > 0 and site.way == way, nested)
+  if found then return found end
+  if frame > 0 then
+    site.way = way
+    -- its parent may execute further out than was looked
+    if place and its.engine.inside(its.objects[place.of]) > 0 and
+      is_there(its, place, obj) then
+      return place
+    end
+  end
+  return own_place(its, site, obj)
 end
 
 -- Returns the number behind the frame of the caller, if that has been executing
@@ -381,24 +458,33 @@ local function behind_caller(its, order, caller)
 end
 
 --- Finds out where an object is that may have been entered since.  Returns its
--- site; nil if the object was never entered or placed.
-function places.settle(its, obj)
+-- site; nil if the object was never entered or placed.  `nested`: so many
+-- others are being looked for.
+function places.settle(its, obj, nested)
   local order, frame, caller, settled = its.engine.where(obj)
   local site = its.sites[obj]
   if order == 0 or settled and site then return site end
   site = site or places.site(its, obj)
   if frame == 0 then frame = behind_caller(its, order, caller) end
-  local former, place = site.place, find(its, site, obj, frame, caller)
+  local place = find(its, site, obj, frame, caller, nested or 0)
   its.engine.settled(obj)
-  if place == former and place then return site end
-  site.place = place
-  if place then
-    if former and former.of ~= place.of then note(site, former) end
-    place.of.is_parent = true
-    remember(place)
-  end
-  if not (site.name and site.name.place == place) then
-    naming.rename(its, site, obj)
+  if place ~= site.place or not place then
+    if site.place and place and site.place.of ~= place.of then
+      note(site, site.place)
+      local former = site.place
+      site.place = place
+      note(site, former)
+    end
+    site.place = place
+    if place then
+      place.of.is_parent = true
+      remember(place)
+      if not (site.name and site.name.place == place) then
+        naming.rename(its, site, obj)
+      end
+    elseif not (site.name and site.name.text and not site.name.place) then
+      naming.rename(its, site, obj)
+    end
   end
   return site
 end

@@ -53,8 +53,13 @@ private.paths(function(coroutine, ordered)
   local first = next(hierarchies)
   ordered = ordered or first and next(hierarchies, first)
   local all = { {}, ordered and {} }
-  for _, path in next, hierarchies do
-    local names, orders = path(coroutine)
+  for _, engine in next, hierarchies do
+    local names, orders
+    if coroutine then
+      names, orders = engine.path_of(coroutine, ordered)
+    else
+      names, orders = engine.path(ordered)
+    end
     all = all[1][1] and names[1] and merge(all, names, orders) or
       names[1] and { names, orders } or all
   end
