@@ -435,6 +435,7 @@ static void leave_node(mw_engine *e, uint32_t n, int is_released) {
     if (r->nodes == 0) r->needs &= (uint16_t)~MWI_TREE;
   }
   if (is_released) {
+    its->left = age_now(e);
     its->next = e->tree.released;
     e->tree.released = n;
   } else {
@@ -575,15 +576,10 @@ void mwi_tree_release(mw_engine *e, mw_handle obj) {
   e->tree.released = n;
 }
 
-uint32_t mwi_tree_release_mark(mw_engine *e) {
-  mw_tree_resolve(e);
-  return e->tree.released;
-}
-
-mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark) {
+mw_handle mwi_tree_released_since(mw_engine *e, uint32_t age) {
   uint32_t n;
   mw_tree_resolve(e);
-  while ((n = e->tree.released) != mark && n != 0) {
+  while ((n = e->tree.released) != 0 && node_at(e, n)->left > age) {
     mw_handle obj = node_at(e, n)->obj;
     e->tree.released = node_at(e, n)->next;
     mwi_pool_give(&e->tree.nodes, n, sizeof(mwi_node));
@@ -595,17 +591,6 @@ mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark) {
 
 mw_handle mw_tree_released(mw_engine *e) {
   return mwi_tree_released_since(e, 0);
-}
-
-/* Changes the state of a released object, unless the object is tracked or
-** watched, or in a tree again. */
-void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from, int to) {
-  uint32_t n = e->tree.released;
-  for (; n != mark && n != 0; n = node_at(e, n)->next) {
-    mwi_object *r = mwi_object_find(&e->watch, node_at(e, n)->obj);
-    if (r != NULL && !r->watched && r->nodes == 0 && r->tracked == from)
-      r->tracked = (uint8_t)(to & 3);
-  }
 }
 
 int mw_tree_has_orphans(const mw_engine *e) {

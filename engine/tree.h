@@ -29,7 +29,7 @@ typedef struct mwi_node {
   uint32_t queue;       /* there: the next node, */
   uint32_t toward;      /* in a search: the edge of the path from this node */
   uint32_t left;        /* the age in which a field last stopped holding the
-                        ** object, or the node was made */
+                        ** object, or the node was made, or released */
   mw_handle obj;        /* MW_NONE: the ground */
 } mwi_node;
 
@@ -229,15 +229,7 @@ MWI_API void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
 ** object. */
 MWI_API void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key);
 
-/* What is released from now on is released since the mark. */
-MWI_API uint32_t mwi_tree_release_mark(mw_engine *e);
-
-/* As `mw_tree_released`, of objects released since the mark. */
-MWI_API mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark);
-
-/* Gives the objects released since the mark the value `to` of `tracked` for the
-** value `from`. */
-MWI_API void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from,
-                                    int to);
+/* As `mw_tree_released`, of objects released in a later age. */
+MWI_API mw_handle mwi_tree_released_since(mw_engine *e, uint32_t age);
 
 #endif

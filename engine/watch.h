@@ -34,8 +34,7 @@ typedef struct mwi_object {
   uint16_t needs;
   uint8_t watched : 1;     /* is the object itself watched? */
   uint8_t was_watched : 1; /* ever? */
-  uint8_t tracked : 2;     /* are writes journaled? 2: writes below too, */
-                           /* 3: no longer; entries are being dropped */
+  uint8_t tracked : 2;     /* are writes journaled? 2: writes below too */
   uint8_t invalid : 1;     /* as a guard: is the guard invalid? */
   uint8_t result : 1;      /* as a guard: does the guard stand for a result? */
   uint8_t lost : 1;        /* as such a guard: has unwatching ended a watch? */

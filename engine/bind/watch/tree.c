@@ -274,10 +274,10 @@ void mwb_include(lua_State *L, mwb_state *s, int index) {
 ** Letting go
 ** ======================================================= */
 
-static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t mark) {
+static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t age) {
   mw_handle h;
   while (n-- > 0 && mw_tree_has_orphans(s->engine) &&
-         (h = mwi_tree_released_since(s->engine, mark)) != MW_NONE)
+         (h = mwi_tree_released_since(s->engine, age)) != MW_NONE)
     mwb_give_back(L, s, h);
 }
 
@@ -288,8 +288,8 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
   let_go(L, s, n, 0);
 }
 
-void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark) {
-  let_go(L, s, SIZE_MAX, mark);
+void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t age) {
+  let_go(L, s, SIZE_MAX, age);
   mwb_let_go(L, s, SIZE_MAX);
 }
 

@@ -257,9 +257,6 @@ static void push_term(lua_State *L, const mwb_state *s,
 ** Intercepted objects
 ** ======================================================= */
 
-/* The value of `tracked` while entries are dropped. */
-#define DROPPED 3
-
 void mwb_tell_class(lua_State *L, mwb_state *s, int index, int question) {
   index = lua_absindex(L, index);
   if (!mwb_push_question(L, s, question)) return;
@@ -519,9 +516,9 @@ void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
 }
 
 void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
-  uint32_t mark = mwi_tree_release_mark(s->engine);
+  uint32_t age = mw_age_end(s->engine);
   mw_reach_end(s->engine, reach);
-  mwb_let_go_since(L, s, mark);
+  mwb_let_go_since(L, s, age);
   mwb_give_back(L, s, root);
 }
 
@@ -564,41 +561,39 @@ static int unwatch(lua_State *L) {
   return 1;
 }
 
-static int is_dropped(void *ud, mw_handle obj) {
-  const mwi_object *r = mwb_object_of((const mwb_state *)ud, obj);
-  return r != NULL && r->tracked == DROPPED;
-}
+/* An object that is tracked no longer, since the end of an age. */
+typedef struct untracked {
+  mwb_state *s;
+  mw_handle h;
+  uint32_t age;
+} untracked;
 
-/* Drops the entries of the object, and of those released since the mark, unless
-** there is another reason to record them. */
-static void drop_tracked(mwb_state *s, mw_handle h, uint32_t mark) {
-  mwi_object *r = mwb_object_of(s, h);
-  int alone = r != NULL && !mwi_object_intercepts(r);
-  if (s->engine->journal.entries == 0 || s->journal->restoring > 0) return;
-  mwi_tree_mark_released(s->engine, mark, 0, DROPPED);
-  if (alone) r->tracked = DROPPED;
-  mw_journal_drop(s->engine, is_dropped, s);
-  if (alone) r->tracked = 0;
-  mwi_tree_mark_released(s->engine, mark, DROPPED, 0);
+/* Is there no reason left to record the object, or what was below it? */
+static int is_dropped(void *ud, mw_handle obj) {
+  const untracked *its = (const untracked *)ud;
+  const mwi_object *r = mwb_object_of(its->s, obj);
+  return r != NULL && !mwi_object_intercepts(r) &&
+         (obj == its->h || r->gone > its->age);
 }
 
 /* Ends that the object at 1 is tracked; its entries in open transactions are
 ** dropped, or stay. */
 static int end_tracking(lua_State *L, int drops) {
   mwb_state *s = mwb_enter_object(L, "untrack", 1);
-  mw_handle h = mwb_handle_of(L, s, 1);
-  const mwi_object *r = mwb_object_of(s, h);
-  uint32_t mark;
-  if (!mw_object_is_tracked(s->engine, h)) return 0;
+  untracked its = {s, mwb_handle_of(L, s, 1), 0};
+  const mwi_object *r = mwb_object_of(s, its.h);
+  if (!mw_object_is_tracked(s->engine, its.h)) return 0;
   if (!r->watched && lua_isuserdata(L, 1))
     mwb_tell_class(L, s, 1, MWB_UNWATCHED);
   if (drops) mwb_freeze_all(L, s); /* may run finalisers */
-  mark = mwi_tree_release_mark(s->engine);
-  if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
-  if (drops) drop_tracked(s, h, mark);
-  if (lua_isuserdata(L, 1) && !mwb_intercepts(s, h)) mwb_unwrap_class(L, s, 1);
-  mwb_let_go_since(L, s, mark);
-  mwb_give_back(L, s, h);
+  its.age = mw_age_end(s->engine);
+  if (mw_object_untrack(s->engine, its.h) != MW_OK) return 0;
+  if (drops && s->engine->journal.entries > 0 && s->journal->restoring == 0)
+    mw_journal_drop(s->engine, is_dropped, &its);
+  if (lua_isuserdata(L, 1) && !mwb_intercepts(s, its.h))
+    mwb_unwrap_class(L, s, 1);
+  mwb_let_go_since(L, s, its.age);
+  mwb_give_back(L, s, its.h);
   return 0;
 }
 

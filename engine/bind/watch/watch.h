@@ -132,9 +132,9 @@ uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function);
 /* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 
-/* The same, of all; those that were released since the mark, which no rollback
-** puts back: see mwi_tree_release_mark. */
-void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark);
+/* Gives back the objects that were released after the end of an age, which no
+** rollback puts back. */
+void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t age);
 
 /* May there be orphans that can be given back now? */
 static inline int mwb_has_orphans(const mwb_state *s) {
