@@ -137,11 +137,16 @@ void mwi_identity_blocks(mw_engine *e, mwi_visit f) {
   mwi_column_blocks(e, &part->pages, sizeof(mwi_identity_page), f);
 }
 
+/* The word with the pin of a slot, and the bit there. */
+#define pins_of(part, slot) \
+  (&mwi_identity_page_of(part, slot)->pins[(slot) % MWI_PAGE / 32])
+#define pin_of(slot) (UINT32_C(1) << (slot) % 32)
+
 static void give_back(mwi_identity *part, uint32_t slot) {
   uint32_t *age = &mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];
   mwi_assert((*age & MWI_TAKEN) && part->count > 0);
   *age = (*age ^ MWI_TAKEN) + 1;
-  *mwi_identity_pins(part, slot) &= ~mwi_pin(slot);
+  *pins_of(part, slot) &= ~pin_of(slot);
   part->count--;
   if (*age == MWI_MAXAGE)
     return; /* used up: a next handle could repeat an old one */
@@ -151,15 +156,14 @@ static void give_back(mwi_identity *part, uint32_t slot) {
 
 int mw_object_pin(mw_engine *e, mw_handle h) {
   if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
-  *mwi_identity_pins(&e->identity, mw_slot(h)) |= mwi_pin(mw_slot(h));
+  *pins_of(&e->identity, mw_slot(h)) |= pin_of(mw_slot(h));
   return MW_OK;
 }
 
 int mw_object_flags(const mw_engine *e, mw_handle h) {
   if (!mwi_identity_is_valid(&e->identity, h)) return 0;
-  return (*mwi_identity_pins(&e->identity, mw_slot(h)) & mwi_pin(mw_slot(h)))
-             ? MW_PINNED
-             : 0;
+  return (*pins_of(&e->identity, mw_slot(h)) & pin_of(mw_slot(h))) ? MW_PINNED
+                                                                   : 0;
 }
 
 int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {

@@ -48,13 +48,6 @@ static inline mwi_identity_page *mwi_identity_page_of(const mwi_identity *part,
   return (mwi_identity_page *)part->pages.pages[slot / MWI_PAGE];
 }
 
-/* The word with the pin of a slot, and the bit there. */
-static inline uint32_t *mwi_identity_pins(const mwi_identity *part,
-                                          uint32_t slot) {
-  return &mwi_identity_page_of(part, slot)->pins[slot % MWI_PAGE / 32];
-}
-#define mwi_pin(slot) (UINT32_C(1) << (slot) % 32)
-
 /* Returns the slot that the next new object gets. */
 static inline uint32_t mwi_identity_next(const mwi_identity *part) {
   return (part->free != 0) ? part->free : part->top;

@@ -45,6 +45,11 @@
 #define MWI_JOURNAL_KEEP 1024u
 #endif
 
+#define log_at(part, i) \
+  ((mwi_log *)mwi_pool_at(&(part)->logs, i, sizeof(mwi_log)))
+#define stake_at(part, i) \
+  ((mwi_stake *)mwi_pool_at(&(part)->stakes, i, sizeof(mwi_stake)))
+
 const mwi_kind mwi_kinds[MW_KINDS] = {
     {"insert", MWI_OF_FIELD},   {"update", MWI_OF_FIELD},
     {"delete", MWI_OF_FIELD},   {"call", MWI_OF_STATE},
@@ -90,7 +95,7 @@ static mwi_stake *find_stake(const mw_engine *e, mw_handle obj,
   uint32_t i =
       mwi_table_first(&part->fields, mwi_key_hash(mw_slot(obj), key), &at);
   for (; i != 0; i = mwi_table_next(&part->fields, &at)) {
-    mwi_stake *s = mwi_stake_at(part, i);
+    mwi_stake *s = stake_at(part, i);
     if (s->obj == obj && mw_value_equal(&s->key, key)) return s;
   }
   return NULL;
@@ -147,7 +152,7 @@ static void add_stake(mw_engine *e, mwi_owner *o, const mw_entry *entry,
   uint32_t i;
   if (newest != NULL && newest->owner == o) return;
   i = mwi_pool_take(e, &part->stakes, sizeof(mwi_stake));
-  s = mwi_stake_at(part, i);
+  s = stake_at(part, i);
   memset(s, 0, sizeof(*s));
   s->number = i;
   s->obj = entry->obj;
@@ -191,7 +196,7 @@ static void end_stake(mw_engine *e, mwi_stake *s) {
 static void end_stakes(mw_engine *e, mw_dropped dropped, void *ud) {
   uint32_t i;
   for (i = 1; i <= e->journal.stakes.n; i++) {
-    mwi_stake *s = mwi_stake_at(&e->journal, i);
+    mwi_stake *s = stake_at(&e->journal, i);
     if (s->obj != MW_NONE && (dropped == NULL || dropped(ud, s->obj)))
       end_stake(e, s);
   }
@@ -375,7 +380,7 @@ mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
   o = mwi_owner_at(part, owner);
   memset(o, 0, sizeof(*o));
   o->number = owner;
-  o->log = mwi_log_at(part, log);
+  o->log = log_at(part, log);
   o->log->number = log;
   o->log->newest = o;
   o->mark = o->log->n;
@@ -846,7 +851,7 @@ void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
 /* Goes on to the next field of a mixed journal. */
 static int next_oldest(const mw_engine *e, mwi_undone *walk) {
   while (++walk->at <= e->journal.stakes.n) {
-    const mwi_stake *s = mwi_stake_at(&e->journal, walk->at);
+    const mwi_stake *s = stake_at(&e->journal, walk->at);
     if (s->obj == MW_NONE || s->older != NULL || s->settled) continue;
     walk->entry = *mwi_stake_entry(s);
     walk->owner = s->owner->number;
@@ -914,7 +919,7 @@ void mwi_journal_blocks(mw_engine *e, mwi_visit f) {
   const mwi_journal *part = &e->journal;
   uint32_t i;
   for (i = 1; i <= part->logs.n; i++) {
-    const mwi_log *log = mwi_log_at(part, i);
+    const mwi_log *log = log_at(part, i);
     f(e, log->entries, log->size * sizeof(mw_entry));
   }
   mwi_pool_blocks(e, &part->logs, sizeof(mwi_log), f);

@@ -81,16 +81,8 @@ typedef struct mwi_journal {
   uint64_t seq; /* the last number given to an entry or a change */
 } mwi_journal;
 
-static inline mwi_log *mwi_log_at(const mwi_journal *part, uint32_t i) {
-  return (mwi_log *)mwi_pool_at(&part->logs, i, sizeof(mwi_log));
-}
-
 static inline mwi_owner *mwi_owner_at(const mwi_journal *part, mw_owner i) {
   return (mwi_owner *)mwi_pool_at(&part->owners, i, sizeof(mwi_owner));
-}
-
-static inline mwi_stake *mwi_stake_at(const mwi_journal *part, uint32_t i) {
-  return (mwi_stake *)mwi_pool_at(&part->stakes, i, sizeof(mwi_stake));
 }
 
 /* Returns the owner below in the same log, or NULL. */
@@ -109,11 +101,6 @@ static inline int mwi_journal_is_ready(const mwi_journal *part,
                                        const mwi_owner *o) {
   return (part->top == o->log || part->entries == 0) &&
          o->log->n < o->log->size && o->above == NULL;
-}
-
-/* Does a write that nobody owns need a call of `mw_journal_append`? */
-static inline int mwi_journal_has_entries(const mwi_journal *part) {
-  return part->entries > 0;
 }
 
 /* Have others than the owner entries? */

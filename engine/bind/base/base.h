@@ -183,18 +183,6 @@ static inline const void *mwb_address(lua_State *L, int index) {
 /* Raises unless there is an object at `index`. */
 void mwb_object(lua_State *L, const char *name, int index, int arg);
 
-/* Returns the slot of the value at `index`, and pushes the value; returns 0 if
-** the value has no slot, and may push something. */
-static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
-  const void *ptr = mwb_address(L, index);
-  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  if (slot == 0) return 0;
-  mwb_push(L, s, MWB_OBJECTS);
-  if (lua_rawgeti(L, -1, slot) == LUA_TNIL) return 0;
-  lua_replace(L, -2);
-  return slot;
-}
-
 /* Gives the value at `index`, which has no slot, a handle.  Raises if the value
 ** is not an object. */
 mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,

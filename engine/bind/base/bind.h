@@ -108,7 +108,7 @@ void mwb_collected(lua_State *L, mwb_state *s);
 int mwb_is_at_work(lua_State *L, mwb_state *s);
 
 /* later.c: raises what a function says in such a finaliser. */
-int mwb_refuse(lua_State *L);
+void mwb_refuse(lua_State *L);
 
 /* Does a bounded slice of the work that is due; raises if the state is
 ** closed. */

@@ -52,11 +52,23 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
   }
 }
 
+/* Returns the slot of the value at `index`, and pushes the value; returns 0 if
+** the value has no slot, and may push something. */
+static inline uint32_t slot_of(lua_State *L, mwb_state *s, int index) {
+  const void *ptr = mwb_address(L, index);
+  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
+  if (slot == 0) return 0;
+  mwb_push(L, s, MWB_OBJECTS);
+  if (lua_rawgeti(L, -1, slot) == LUA_TNIL) return 0;
+  lua_replace(L, -2);
+  return slot;
+}
+
 mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
                     int arg) {
   mwb_object(L, name, index, arg);
   if (mwb_probe(L, s)) { /* a finaliser may have given a slot */
-    uint32_t slot = mwb_slot(L, s, index);
+    uint32_t slot = slot_of(L, s, index);
     if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
   }
   return enrol(L, s, index);
@@ -64,14 +76,14 @@ mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
 
 mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
                        int arg) {
-  uint32_t slot = mwb_slot(L, s, index);
+  uint32_t slot = slot_of(L, s, index);
   if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
   return mwb_enrol(L, s, name, index, arg);
 }
 
 mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
-  uint32_t slot = mwb_slot(L, s, index);
+  uint32_t slot = slot_of(L, s, index);
   lua_settop(L, top);
   return (slot == 0) ? MW_NONE
                      : mwi_identity_handle(&s->engine->identity, slot);

@@ -90,10 +90,10 @@ int mwb_is_at_work(lua_State *L, mwb_state *s) {
   return owner == OURS || (owner == OTHERS && of == s->service);
 }
 
-int mwb_refuse(lua_State *L) {
-  return luaL_error(L,
-                    "the library is at work: a finaliser can write, cancel, "
-                    "close and read now, and nothing else");
+void mwb_refuse(lua_State *L) {
+  luaL_error(L,
+             "the library is at work: a finaliser can write, cancel, "
+             "close and read now, and nothing else");
 }
 
 /* }====================================================== */

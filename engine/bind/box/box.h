@@ -19,7 +19,7 @@ enum {
   MWB_BOX_END
 };
 
-/* An allocator that subtracts from the budget in force: see budget.c. */
+/* An allocator that subtracts from the budget in force: see sandbox.c. */
 typedef struct mwb_meter {
   lua_Alloc alloc; /* the allocator without a budget */
   void *ud;

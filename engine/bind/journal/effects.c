@@ -11,7 +11,7 @@
 ** and hold the objects as well, for the objects are values of the program.
 ** Effects never change once they are made, but for `seen`.
 **
-** To make effects ends an age of the engine: see age.c.  So a write after the
+** To make effects ends an age of the engine: see tree.h.  So a write after the
 ** effects is known by its age.  `seen` is the same for the objects that the
 ** effects wrote, but moves on when the effects are undone while these objects
 ** are as the effects left them; `began` is the age that ended before that.

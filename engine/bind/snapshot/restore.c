@@ -44,7 +44,7 @@ enum {
   STAYS,    /* live object that stays -> true */
   DIFFERS,  /* live table that differs, what it is to hold, ... */
   MARKS,    /* table, mark, ... that are to be set */
-  CLASSES,  /* those below the live root: see state.h */
+  CLASSES,  /* those below the live root: see state.c */
   OBJECT,   /* in the walk, the table that is filled */
   CONTENTS
 };

@@ -54,7 +54,7 @@ enum {
              ** those are that a deep watch of the root would include */
   NAMES,     /* class -> name */
   HASHES,    /* is only the hash of the bytes wanted? */
-  CLASSES,   /* the classes that have been found: see state.h */
+  CLASSES,   /* the classes that have been found: see state.c */
   WAY,       /* the array that `refuse` raises */
   NUMBERS,   /* object -> number */
   QUEUE,     /* object, key by which it was found, number of its parent, ... */

@@ -73,12 +73,23 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->traced = 0;
 }
 
+/* A key that is an integral float becomes an integer, as in a table. */
+static void normalize_key(lua_State *L) {
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, KEY) != LUA_TNUMBER || lua_isinteger(L, KEY)) return;
+  n = lua_tointegerx(L, KEY, &ok);
+  if (!ok) return;
+  lua_pushinteger(L, n);
+  lua_replace(L, KEY);
+}
+
 void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
                     int kind, int given) {
   init_write(L, s, w, mwi_object_find(&s->engine->watch, h), kind);
   w->obj = h;
   w->has_old = given & MWB_GIVEN;
-  mwb_normalize_key(L);
+  normalize_key(L);
   w->simple = engine_key(L, s, w->r, &w->change.key);
   lua_settop(L, w->has_old ? OLD : SHADOW);
   if ((given & MWB_FOUND) == 0) {
@@ -96,16 +107,6 @@ void mwb_find_shadow(mwb_write *w) {
   lua_replace(L, SHADOW);
   w->shadow = SHADOW;
   if (w->r != NULL) w->layout = w->r->layout;
-}
-
-void mwb_normalize_key(lua_State *L) {
-  int ok = 0;
-  lua_Integer n = 0;
-  if (lua_type(L, KEY) != LUA_TNUMBER || lua_isinteger(L, KEY)) return;
-  n = lua_tointegerx(L, KEY, &ok);
-  if (!ok) return;
-  lua_pushinteger(L, n);
-  lua_replace(L, KEY);
 }
 
 static int get_field(lua_State *L) {
@@ -220,7 +221,7 @@ static int push_stored(mwb_write *w) {
 void mwb_read_old(mwb_write *w) {
   lua_State *L = w->L;
   if (w->has_old) return;
-  if (w->change.key.type == MW_TINTEGER) mwb_normalize_key(L);
+  if (w->change.key.type == MW_TINTEGER) normalize_key(L);
   if (w->shadow == TRAP_SHADOW)
     lua_pushnil(L); /* SHADOW */
   else

@@ -106,20 +106,13 @@ void mwb_append_stored(mwb_write *w);
 void mwb_store_userdata(mwb_write *w);
 
 /* userdata.c: gives the userdata the state at VALUE by the policy's `restore`,
-** and appends the entry; the present state is at OLD. */
+** and appends the entry; the method's name is at KEY, the present state at OLD.
+** A failed `restore` may have changed the state, so there is an entry, too. */
 void mwb_store_state(mwb_write *w);
-
-/* userdata.c: the same, where no guard hears.  The method's name is at KEY. */
-void mwb_change_state(lua_State *L, mwb_state *s, mw_handle h);
 
 /* userdata.c: pushes what the policy's `snapshot` gives for the userdata at
 ** OBJECT. */
 void mwb_push_state_of(lua_State *L, mwb_state *s);
-
-/* userdata.c: the class of the userdata at OBJECT has stored, or has raised.
-** Appends the entry with what the object shows, if the class has kept anything.
-** Without memory for the entry, the old value is stored again. */
-void mwb_append_kept(lua_State *L, mwb_state *s, uint64_t number, int raised);
 
 /* Puts the table with the object's contents at SHADOW: the shadow, or without
 ** one the object itself. */
@@ -134,9 +127,6 @@ void mwb_store_linked(mwb_write *w);
 
 /* Stores in the shadow, and appends an entry if the journal is open. */
 void mwb_store_field(mwb_write *w);
-
-/* A key that is an integral float becomes an integer, as in a table. */
-void mwb_normalize_key(lua_State *L);
 
 /* batch.c: notes a write in the batch that owns the write.  Returns 0 if there
 ** is no such batch. */

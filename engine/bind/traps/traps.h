@@ -115,10 +115,6 @@ int mwb_raw_field(lua_State *L, int index, const char *name);
 void mwb_wrap_class(lua_State *L, mwb_state *s, int index);
 void mwb_unwrap_class(lua_State *L, mwb_state *s, int index);
 
-/* Pushes the `__newindex` that the class of the userdata at `index` had
-** before. */
-void mwb_push_newindex(lua_State *L, int index);
-
 /* Stores the value at 3 under the key at 2 in the object at 1, by the
 ** `__newindex` at index `newindex`.  The second one returns a status; an error
 ** is on the top. */

@@ -25,6 +25,9 @@
 enum { ORIGINAL = 3 }; /* upvalue */
 #define UP_ORIGINAL lua_upvalueindex(ORIGINAL)
 
+/* Pushes the `__newindex` that the class of the userdata at OBJECT had. */
+static void push_newindex(lua_State *L);
+
 /* {======================================================
 ** Writes
 ** ======================================================= */
@@ -94,14 +97,18 @@ static int append_kept(lua_State *L) {
   return 0;
 }
 
-void mwb_append_kept(lua_State *L, mwb_state *s, uint64_t number, int raised) {
+/* The class of the userdata at OBJECT has stored, or has raised.  Appends the
+** entry with what the object shows, if the class has kept anything.  Without
+** memory for the entry, the old value is stored again. */
+static void append_or_restore(lua_State *L, mwb_state *s, uint64_t number,
+                              int raised) {
   int i;
   for (i = OBJECT; i <= OLD; i++) lua_pushvalue(L, i);
   lua_pushinteger(L, (lua_Integer)number);
   lua_pushboolean(L, raised);
   if (mwb_pcall(L, s, append_kept, OLD + 2, 0) == LUA_OK) return;
   lua_copy(L, OLD, VALUE);
-  mwb_push_newindex(L, OBJECT);
+  push_newindex(L);
   if (mwb_pcall_newindex(L, -1) != LUA_OK) lua_pop(L, 1);
   lua_pop(L, 1);
   lua_error(L);
@@ -117,10 +124,10 @@ void mwb_store_userdata(mwb_write *w) {
     mwb_set_kind_of(w);
   }
   lua_settop(w->L, RUNNING);
-  mwb_push_newindex(w->L, OBJECT);
+  push_newindex(w->L);
   status = mwb_call_class(w);
   if (appends)
-    mwb_append_kept(w->L, w->s, mwb_write_number(w), status != LUA_OK);
+    append_or_restore(w->L, w->s, mwb_write_number(w), status != LUA_OK);
   mwb_end_class(w, status);
 }
 
@@ -143,7 +150,7 @@ static int trap(lua_State *L) {
   mwb_write w;
   lua_settop(L, VALUE);
   if (s->engine == NULL || !lua_isuserdata(L, OBJECT)) return pass_on(L);
-  mwb_push_newindex(L, OBJECT);
+  push_newindex(L);
   if (lua_rawequal(L, -1, UP_ORIGINAL)) h = mwb_intercepting_at(L, s, OBJECT);
   lua_settop(L, VALUE);
   if (h == MW_NONE || h == s->traps->quiet || mwb_is_ignored(L, s))
@@ -189,24 +196,23 @@ static int call_restore(lua_State *L, mwb_state *s) {
   return status;
 }
 
-/* A failed `restore` may have changed the state, so there is an entry, too. */
-void mwb_change_state(lua_State *L, mwb_state *s, mw_handle h) {
+void mwb_store_state(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
   mwb_entry entry;
   int appends = mwb_appends(s), status;
   if (appends) {
     mwb_begin_entry(L, s, &entry);
-    mwb_prepare_kind(L, s, h, MW_CALL, KEY, VALUE, OLD, &entry);
+    mwb_prepare_kind(L, s, w->obj, MW_CALL, KEY, VALUE, OLD, &entry);
   }
   status = call_restore(L, s);
   if (appends) {
     if (!mwb_is_prepared(s, &entry))
-      mwb_prepare_kind(L, s, h, MW_CALL, KEY, VALUE, OLD, &entry);
+      mwb_prepare_kind(L, s, w->obj, MW_CALL, KEY, VALUE, OLD, &entry);
     mwb_append_entry(L, s, &entry);
   }
   if (status != LUA_OK) lua_error(L);
 }
-
-void mwb_store_state(mwb_write *w) { mwb_change_state(w->L, w->s, w->obj); }
 
 /* }====================================================== */
 
@@ -221,8 +227,8 @@ static int push_trap(lua_State *L, int class_) {
   return lua_tocfunction(L, -1) == trap;
 }
 
-void mwb_push_newindex(lua_State *L, int index) {
-  if (!lua_getmetatable(L, index)) {
+static void push_newindex(lua_State *L) {
+  if (!lua_getmetatable(L, OBJECT)) {
     lua_pushnil(L);
     return;
   }

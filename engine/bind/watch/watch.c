@@ -135,8 +135,8 @@ static const mwb_option watch_options[] = {
     {"owner", LUA_TNONE, NULL, {0}, GONE, "gone: the owner holds the guard"},
     MWB_OPTION(NULL, 0)};
 
-static int bad_watch_option(lua_State *L, const char *what) {
-  return luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
+static void bad_watch_option(lua_State *L, const char *what) {
+  luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
 }
 
 /* Pushes a userdata with the keys of the option at `option`.  In a path, nil
