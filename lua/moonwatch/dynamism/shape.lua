@@ -11,9 +11,10 @@ local getmetatable, type = getmetatable, type
 
 local shape = {}
 
---- The source of three functions that contain what the classes raise, but for
--- want of memory, with `null` as it is outside.
+--- The source of functions that contain what the classes raise, but for want of
+-- memory, with `null` as it is outside.
 --     try(f, ...)        -> true and a result, or false
+--     index(t, key)      -> a field, as the class answers
 --     gather(t)          -> what `pairs` shows of a table
 --     sizes_by(get, v)   -> the sizes of a value, an array of numbers that must
 --                           not be written to, or nil; they are `get(v)` or,
@@ -59,12 +60,11 @@ local function sizes_by(get, v)
 end
 ]==]
 
-local try, gather, sizes_by = assert(load("local null = ... " .. shape.SOURCE ..
-  "return try, gather, sizes_by", "=(shapes)"))(core.null)
+local try, index, gather, sizes_by = assert(load("local null = ... " ..
+  shape.SOURCE .. "return try, index, gather, sizes_by",
+  "=(shapes)"))(core.null)
 
 shape.call = try
-
-local function index(value, key) return value[key] end
 
 --- Returns a field, nil if reading the field raises.
 function shape.read(value, key)
