@@ -32,28 +32,27 @@ static mwi_clock *clock_of(const mw_engine *e, mw_clock c) {
 
 int mw_clock_open(mw_engine *e, const char *name, size_t len, mw_clock *c) {
   mwi_clocks *part = &e->clock;
-  mwi_clock *list = part->clocks;
+  mwi_clock *its;
   char *copy = NULL;
   uint32_t i;
   mwi_check_enter(e);
   for (i = 0; i < part->n && name != NULL; i++) {
-    if (list[i].name == NULL || list[i].len != len) continue;
-    if (memcmp(list[i].name, name, len) != 0) continue;
+    its = &part->clocks[i];
+    if (its->name == NULL || its->len != len) continue;
+    if (memcmp(its->name, name, len) != 0) continue;
     *c = i;
     return MW_OK;
   }
   if (part->n == MWI_MAXCLOCK) return MW_FULL;
-  list =
-      (mwi_clock *)mwi_grow(e, list, part->n, &part->size, sizeof(mwi_clock));
-  if (list == NULL) return MW_NOMEM;
-  part->clocks = list;
+  if (!mwi_grow(e, &part->clocks, part->n, &part->size)) return MW_NOMEM;
   if (name != NULL && (copy = (char *)mwi_new(e, len + 1)) == NULL)
     return MW_NOMEM;
   if (name != NULL) memcpy(copy, name, len);
   *c = part->n++;
-  memset(&list[*c], 0, sizeof(mwi_clock));
-  list[*c].name = copy;
-  list[*c].len = len;
+  its = &part->clocks[*c];
+  memset(its, 0, sizeof(*its));
+  its->name = copy;
+  its->len = len;
   return MW_OK;
 }
 

@@ -64,14 +64,18 @@ void mwi_free(mw_engine *e, void *p, size_t size) {
   if (p != NULL) mwi_resize(e, p, size, 0);
 }
 
-void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
-               size_t width) {
+int mwi_grow_array(mw_engine *e, void *array, uint32_t used, uint32_t *size,
+                   size_t width) {
+  void *p;
   uint32_t bigger = (*size == 0) ? MIN_ARRAY : *size * 2;
   mwi_assert(used <= *size);
-  if (used < *size) return p;
+  if (used < *size) return 1;
+  memcpy(&p, array, sizeof(p)); /* a pointer of any type */
   p = mwi_resize(e, p, *size * width, bigger * width);
-  if (p != NULL) *size = bigger;
-  return p;
+  if (p == NULL) return 0;
+  memcpy(array, &p, sizeof(p));
+  *size = bigger;
+  return 1;
 }
 
 static void count_block(mw_engine *e, void *p, size_t size) {

@@ -76,11 +76,13 @@ MWI_API void *mwi_new(mw_engine *e, size_t size);
 MWI_API void mwi_free(mw_engine *e, void *p, size_t size);
 
 /*
-** Makes room for one more element in an array of `*size` elements of `width`
-** bytes, of which `used` are in use: doubles a full array.  Returns the array,
-** at a new place perhaps, or NULL with nothing changed.
+** Makes room for one more element in the array `*array` of `*size` elements, of
+** which `used` are in use: doubles a full array, which may move.  Returns 0
+** without memory, with nothing changed.
 */
-MWI_API void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
-                       size_t width);
+#define mwi_grow(e, array, used, size) \
+  mwi_grow_array(e, array, used, size, sizeof(**(array)))
+MWI_API int mwi_grow_array(mw_engine *e, void *array, uint32_t used,
+                           uint32_t *size, size_t width);
 
 #endif

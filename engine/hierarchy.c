@@ -24,13 +24,10 @@
 
 int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes) {
   mwi_hierarchies *part = &e->scope;
-  mwi_hierarchy **all, *fresh;
+  mwi_hierarchy *fresh;
   uint32_t i = 0;
   while (i < part->n && part->all[i] != NULL) i++;
-  all = (mwi_hierarchy **)mwi_grow(e, part->all, i, &part->size,
-                                   sizeof(part->all));
-  if (all == NULL) return MW_NOMEM;
-  part->all = all;
+  if (!mwi_grow(e, &part->all, i, &part->size)) return MW_NOMEM;
   fresh = (mwi_hierarchy *)mwi_new(e, sizeof(mwi_hierarchy));
   if (fresh == NULL) return MW_NOMEM;
   fresh->orders = &part->orders;
@@ -112,10 +109,8 @@ mwi_named *mwi_hierarchy_make_room(mw_engine *e, mwi_hierarchy *h,
                                    mwi_stack *stack, mw_handle obj) {
   mwi_named *page =
       (mwi_named *)mwi_column_need(e, &h->names, mw_slot(obj), NAMES);
-  mw_frame *frames = (mw_frame *)mwi_grow(e, stack->frames, stack->n,
-                                          &stack->size, sizeof(mw_frame));
-  if (frames != NULL) stack->frames = frames;
-  if (frames == NULL || page == NULL) return NULL;
+  if (!mwi_grow(e, &stack->frames, stack->n, &stack->size) || page == NULL)
+    return NULL;
   page += mw_slot(obj) % MWI_PAGE;
   if (page->obj != obj) memset(page, 0, sizeof(mwi_named));
   page->obj = obj;

@@ -494,12 +494,8 @@ static int deliver_entry(mw_engine *e, const mwi_owner *o,
 /* Makes room for `n` more entries. */
 static int reserve_entries(mw_engine *e, mwi_log *log, uint32_t n) {
   while (log->size - log->n < n) {
-    mw_entry *entries;
     if (log->size >= UINT32_MAX / 4) return 0;
-    entries = (mw_entry *)mwi_grow(e, log->entries, log->size, &log->size,
-                                   sizeof(*entries));
-    if (entries == NULL) return 0;
-    log->entries = entries;
+    if (!mwi_grow(e, &log->entries, log->size, &log->size)) return 0;
   }
   return 1;
 }

@@ -155,7 +155,6 @@ static int need_page(mw_engine *e) {
 /* Gives the last entry to the readers, of which some miss others. */
 static void give(mw_engine *e, int begins) {
   mwi_readers *part = &e->reader;
-  uint64_t first = part->last + 1;
   uint32_t i;
   for (i = 0; i < part->n; i++) {
     mwi_reader *r = &part->list[i];
@@ -163,9 +162,8 @@ static void give(mw_engine *e, int begins) {
     if ((r->flags & MW_WHOLE) && r->next == part->last && !begins)
       miss(part, r); /* the reader has missed the begin */
     while (part->last + 1 - r->next > r->capacity) miss(part, r);
-    if (r->next < first) first = r->next;
   }
-  if (first > part->first) forget_entries(e, first);
+  forget_read(e);
 }
 
 void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins) {
@@ -241,18 +239,12 @@ static int grow_ring(mw_engine *e, uint32_t capacity) {
 
 mw_reader mw_reader_open(mw_engine *e, uint32_t capacity, int flags) {
   mwi_readers *part = &e->reader;
-  mwi_reader *list;
   uint32_t i = 0;
   mwi_check_enter(e);
   mwi_check_call(capacity > 0);
   while (i < part->n && part->list[i].capacity > 0) i++;
   if (!grow_ring(e, capacity)) return 0;
-  if (i == part->size) {
-    list = (mwi_reader *)mwi_grow(e, part->list, part->n, &part->size,
-                                  sizeof(*list));
-    if (list == NULL) return 0;
-    part->list = list;
-  }
+  if (!mwi_grow(e, &part->list, i, &part->size)) return 0;
   if (i == part->n) part->n++;
   if (part->open++ == 0) part->first = ++part->last + 1;
   part->list[i].next = part->last + 1;

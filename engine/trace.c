@@ -172,18 +172,16 @@ static void forget_when_due(mw_engine *e, mw_trace *t) {
 static uint32_t add_name(mw_engine *e, mw_trace *t, const char *s, size_t len,
                          uint32_t category) {
   mwi_trace_names *names = &t->names;
-  mwi_trace_name fresh, *list;
+  mwi_trace_name fresh;
   uint32_t i;
   memset(&fresh, 0, sizeof(fresh));
   forget_when_due(e, t);
   if (names->n >= UINT32_MAX / 4) return 0;
   if (!mwi_table_reserve(e, &names->table, 1)) return 0;
   if (names->free == 0) {
-    list = (mwi_trace_name *)mwi_grow(e, names->list, names->n, &names->size,
-                                      sizeof(mwi_trace_name));
-    if (list == NULL) return 0;
-    names->list = list;
-    if (names->n == 0) memset(&list[names->n++], 0, sizeof(mwi_trace_name));
+    if (!mwi_grow(e, &names->list, names->n, &names->size)) return 0;
+    if (names->n == 0)
+      memset(&names->list[names->n++], 0, sizeof(mwi_trace_name));
   }
   if (len > 0 && (fresh.text = copy(e, s, len)) == NULL) return 0;
   fresh.len = len;

@@ -73,16 +73,15 @@ static const mwi_trace_event *event_at(const writer *w, uint32_t i) {
 static uint32_t hash_lane(mw_thread number) { return number * 2654435769u; }
 
 static lane *add_thread(writer *w, mw_thread number) {
-  lane *threads;
-  if (!mwi_table_reserve(w->e, &w->table, 1)) return NULL;
-  threads = (lane *)mwi_grow(w->e, w->threads, w->n_threads, &w->size_threads,
-                             sizeof(lane));
-  if (threads == NULL) return NULL;
-  w->threads = threads;
-  threads[w->n_threads].number = number;
-  threads[w->n_threads].first = threads[w->n_threads].last = NOBODY;
-  mwi_table_put(w->e, &w->table, hash_lane(number), w->n_threads + 1);
-  return &threads[w->n_threads++];
+  lane *th;
+  if (!mwi_table_reserve(w->e, &w->table, 1) ||
+      !mwi_grow(w->e, &w->threads, w->n_threads, &w->size_threads))
+    return NULL;
+  th = &w->threads[w->n_threads++];
+  th->number = number;
+  th->first = th->last = NOBODY;
+  mwi_table_put(w->e, &w->table, hash_lane(number), w->n_threads);
+  return th;
 }
 
 static lane *thread_of(writer *w, mw_thread number) {
@@ -147,12 +146,9 @@ static void end_above(writer *w, uint32_t depth, int64_t time) {
 }
 
 static int push(writer *w, const mwi_trace_event *event, uint64_t id) {
-  open_event *stack = (open_event *)mwi_grow(
-      w->e, w->stack, w->depth, &w->size_stack, sizeof(open_event));
-  if (stack == NULL) return 0;
-  w->stack = stack;
-  stack[w->depth].id = id;
-  stack[w->depth++].name = event->name;
+  if (!mwi_grow(w->e, &w->stack, w->depth, &w->size_stack)) return 0;
+  w->stack[w->depth].id = id;
+  w->stack[w->depth++].name = event->name;
   emit(w, event, event->name, event->time);
   return 1;
 }

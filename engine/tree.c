@@ -210,15 +210,10 @@ static void give_reach(mw_engine *e, uint32_t top) {
 /* The object has become a member of the reach, or is none any more.  As many as
 ** there are members a reader can as well look at. */
 static void log_member(mw_engine *e, mwi_reach *its, mw_handle obj) {
-  mw_handle *news;
   if (!its->logs || its->missed) return;
-  news = (mw_handle *)mwi_grow(e, its->news, its->n_news, &its->size_news,
-                               sizeof(*news));
-  if (news != NULL) {
-    its->news = news;
-    its->news[its->n_news++] = obj;
-  }
-  its->missed = news == NULL || its->n_news > its->n + FEW;
+  its->missed = !mwi_grow(e, &its->news, its->n_news, &its->size_news);
+  if (!its->missed) its->news[its->n_news++] = obj;
+  if (its->n_news > its->n + FEW) its->missed = 1;
   if (its->missed) its->n_news = 0;
 }
 
