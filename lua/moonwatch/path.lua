@@ -1,5 +1,4 @@
---- Paths: the keys that lead from a value to a value below it, as text and
--- back.
+--- Paths: the keys that lead from a value to a value below it, as text.
 -- SPDX-License-Identifier: MIT
 --
 -- The text is a Lua expression of a variable `L`: L['x'][1][true][0.5]. Strings
@@ -122,40 +121,6 @@ local function quote_end(text, at)
     if byte == quote then return i end
     i = i + (byte == "\\" and 2 or 1)
   end
-end
-
-local CONSTANTS = { ["true"] = true, ["false"] = false }
-
--- Reads the key in brackets that begins at `at`.  Returns the key and the place
--- after the bracket, or nil.
-local function bracketed(text, at)
-  if text:find("^['\"]", at) then
-    local last = quote_end(text, at)
-    local read = last and text:sub(last + 1, last + 1) == "]" and
-      load("return " .. text:sub(at, last), "=key", "t", {})
-    if not read then return nil end
-    return read(), last + 2
-  end
-  local word, after = text:match("^([%w.+-]+)%]()", at)
-  local key = word and tonumber(word)
-  if CONSTANTS[word] ~= nil then key = CONSTANTS[word] end
-  return key, after
-end
-
---- Returns the keys of a path as an array; a field may be written with a dot.
--- Returns nil and a message if the text is no path.
-function path.parse(text)
-  local keys, at = {}, 2
-  if text:sub(1, 1) ~= "L" then return nil, "a path begins with L" end
-  while at <= #text do
-    local key, after = text:match("^%.([%a_][%w_]*)()", at)
-    if not key and text:sub(at, at) == "[" then
-      key, after = bracketed(text, at + 1)
-    end
-    if key == nil then return nil, ("no key at byte %d"):format(at) end
-    keys[#keys + 1], at = key, after
-  end
-  return keys
 end
 
 -- Returns the end of a part whose dots name no fields: a string in quotes, or a

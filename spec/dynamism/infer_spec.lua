@@ -1,6 +1,5 @@
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
-local path = require "moonwatch.path"
 local picture = require "spec.support.picture"
 local with_seed = require "spec.support.with_seed"
 
@@ -210,7 +209,7 @@ describe("a specialisation", function()
         local its_ok, its_where = guard(other)
         assert.equal(ok, its_ok)
         assert.equal(where, its_where)
-        assert.is_true(ok or path.parse(where) ~= nil)
+        assert.is_true(ok or load("local L = {} return " .. where) ~= nil)
         assert.is_true(before == picture(examples))
       end
     end)

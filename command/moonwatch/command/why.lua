@@ -11,12 +11,28 @@ mw.see_through(see)
 
 local why = {}
 
+-- Returns the keys by which Lua indexes `L` in a text; nil if the text does
+-- anything else.
+local function keys_in(name)
+  local keys, L = {}, {}
+  local read = mw.normalize_name(name)
+  local shape = read:gsub("\\.", ""):gsub("(['\"]).-%1", "0")
+  if shape:gsub("%[[%w.+-]+%]", "") ~= "L" then return nil end
+  setmetatable(L, { __index = function(_, key)
+    if key == nil then error "no key" end
+    keys[#keys + 1] = key
+    return L
+  end })
+  local chunk = load("local L = ... return " .. read, "=field", "t", {})
+  return chunk and pcall(chunk, L) and keys or nil
+end
+
 --- Returns the keys of a field that is written as in Lua, `game.list[1].hp`, as
 -- an array; or nil and a message.
 function why.keys(field)
   local name = field:gsub("^_G%f[.[]", "L")
   if name == field then name = "L." .. field end
-  local keys = path.parse(name)
+  local keys = keys_in(name)
   if keys and keys[1] ~= nil then return keys end
   return nil, ("'%s' is no field, such as game.player.hp"):format(field)
 end
