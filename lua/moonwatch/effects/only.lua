@@ -5,7 +5,6 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local before_after = require "moonwatch.effects.before_after"
 local new_ways = require "moonwatch.effects.ways"
-local passing = require "moonwatch.effects.passing"
 local recorded = require "moonwatch.effects.recorded"
 
 local private = core.private
@@ -29,7 +28,7 @@ local function part_below(fx, root)
       return nil, "an object that was written has moved since"
     end
   end
-  return passing.inherit(private.effects(part, fx), fx)
+  return recorded.inherit(private.effects(part, fx), fx)
 end
 
 --- Returns the effects on what is below a root, or was below it at some time

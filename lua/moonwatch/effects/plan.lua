@@ -6,7 +6,6 @@
 -- `applying`: are the saves and hooks under way?
 
 local check = require "moonwatch.check"
-local compare = require "moonwatch.effects.compare"
 local core = require "moonwatch.core"
 local hook = require "moonwatch.effects.hook"
 local pending = require "moonwatch.effects.pending"
@@ -431,8 +430,7 @@ end
 --- Returns the first difference in words, or nil.
 function Plan:diff(other)
   self = state_of(self, "diff")
-  other = check_other(other, "diff")
-  return compare(self, other)
+  return pending.difference(self.its, check_other(other, "diff").its)
 end
 
 function Plan.__eq(a, b)

@@ -7,7 +7,6 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local fold = require "moonwatch.effects.fold"
-local passing = require "moonwatch.effects.passing"
 local reads = require "moonwatch.effects.reads"
 local state = require "moonwatch.effects.state"
 local transaction = require "moonwatch.transaction"
@@ -16,12 +15,35 @@ local private = core.private
 local get = private.entry
 local entry_at, name_of = fold.entry, fold.name_of
 
--- Returns effects with the entries in a list, made of former ones.
-local function make(list, ...)
-  return passing.inherit(private.effects(list, ...), ...)
+local recorded = {}
+
+-- Effects -> array of the effects that they were squashed from.  Squashed
+-- effects have the writes to a table that was put somewhere and taken out
+-- again, but not the writes that put it there.  So, if they have written what
+-- nobody tracks any more, they know the effects that they were made of.  All
+-- copies of this file share the table.
+private.passing = private.passing or setmetatable({}, { __mode = "k" })
+local formers = private.passing
+
+--- Returns an array of the effects that these were squashed from.
+function recorded.formers(fx) return formers[fx] or {} end
+
+--- Effects know what the ones know that they are made of.  Returns the effects.
+function recorded.inherit(fx, ...)
+  for _, other in ipairs { ... } do
+    local its = formers[other]
+    if its then
+      local all = formers[fx] or {}
+      formers[fx] = table.move(its, 1, #its, #all + 1, all)
+    end
+  end
+  return fx
 end
 
-local recorded = {}
+-- Returns effects with the entries in a list, made of former ones.
+local function make(list, ...)
+  return recorded.inherit(private.effects(list, ...), ...)
+end
 
 --- Raises unless `self` is effects; called by the method `name`.
 function recorded.check(self, name)
@@ -115,7 +137,15 @@ end
 function recorded:squash()
   its_own(self, "squash")
   local list = fold.entries(fold.add(fold.new(), self))
-  return passing.note(make(list, self), list, self)
+  local fx = make(list, self)
+  for _, e in ipairs(list) do
+    if type(e.object) == "table" and not private.intercepts(e.object) then
+      formers[fx] = formers[fx] or {}
+      table.insert(formers[fx], self)
+      break
+    end
+  end
+  return fx
 end
 
 local WHOLE = {} -- the key of a read of a whole object

@@ -14,8 +14,8 @@
 -- coroutines, userdata and classes.
 
 local core = require "moonwatch.core"
-local passing = require "moonwatch.effects.passing"
 local path = require "moonwatch.path"
+local recorded = require "moonwatch.effects.recorded"
 
 local private = core.private
 local enters, parents = private.enters, private.parents
@@ -322,7 +322,7 @@ local function attached(fx)
         its[#its + 1] = type(new) == "table" and new or nil
       end
     end
-    local formers = passing.of(at)
+    local formers = recorded.formers(at)
     table.move(formers, 1, #formers, #queue + 1, queue)
   end
   return below
