@@ -7,7 +7,6 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
-local reads = require "moonwatch.effects.reads"
 
 local private = core.private
 
@@ -15,10 +14,65 @@ local transaction = {
   begin = private.begin, transaction = private.transaction,
 }
 
---- Effects -> the reads of their transaction, if the program asked for reads.
--- All copies of this file share the table.
+-- While a transaction asks for reads, the core calls `note` for each read of a
+-- table that is tracked then.  Effects -> the reads of their transaction, if
+-- the program asked for reads; all copies of this file share the table.
 private.reads = private.reads or setmetatable({}, { __mode = "k" })
-transaction.reads = private.reads
+local reads_of = private.reads
+
+-- The table of globals may be tracked, and noting a read must not read a
+-- global.
+local id_of, ipairs, remove = core.id, ipairs, table.remove
+
+-- All copies of this file share the list of readers.
+private.readers = private.readers or {}
+local readers = private.readers
+
+local WHOLE = {} -- the key for a whole object
+
+-- A set of reads has the keys by the serial of the object, and a list in order.
+local function note(obj, key)
+  local id = id_of(obj)
+  if key == nil then key = WHOLE end
+  for _, its in ipairs(readers) do
+    local keys = its[id] or {}
+    its[id] = keys
+    if key == key and not keys[key] then
+      keys[key] = true
+      its.list[#its.list + 1] = { id = id, key = key }
+    end
+  end
+end
+
+-- Begins to note reads.  Returns the set of the reads.
+local function begin_reads()
+  local its = { list = {} }
+  private.begin_reads(note)
+  readers[#readers + 1] = its
+  return its
+end
+
+-- Ends a reader.
+local function finish_reads(its)
+  local n = #readers
+  while n > 0 and readers[n] ~= its do n = n - 1 end
+  if n > 0 then remove(readers, n) end
+  if #readers == 0 then private.end_reads() end
+end
+
+--- Returns the reads of a transaction as an array of { object, key }, in order,
+-- or nil; a read of a whole object has no key.  Objects that have died are left
+-- out.
+function transaction.reads(fx)
+  local its, list = reads_of[fx], {}
+  for _, read in ipairs(its and its.list or list) do
+    local key = read.key
+    if key == WHOLE then key = nil end
+    local object = core.object(read.id)
+    if object ~= nil then list[#list + 1] = { object = object, key = key } end
+  end
+  return its and list
+end
 
 -- Tables of globals that transactions track -> how many of these are open.
 private.globals = private.globals or {}
@@ -57,11 +111,11 @@ local function add_parts(extras, opts)
       track(opts.globals)
       begun = true
     end
-    if opts.reads then its = reads.begin() end
+    if opts.reads then its = begin_reads() end
   end
-  function extras.keep(fx) transaction.reads[fx] = its end
+  function extras.keep(fx) reads_of[fx] = its end
   function extras.finish()
-    if its then reads.finish(its) end
+    if its then finish_reads(its) end
     if begun then untrack(opts.globals) end
   end
 end

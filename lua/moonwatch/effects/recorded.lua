@@ -7,7 +7,6 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local fold = require "moonwatch.effects.fold"
-local reads = require "moonwatch.effects.reads"
 local state = require "moonwatch.effects.state"
 local transaction = require "moonwatch.transaction"
 
@@ -97,8 +96,7 @@ end
 -- did not ask for reads.
 function recorded:reads()
   its_own(self, "reads")
-  local its = transaction.reads[self]
-  return its and reads.list(its)
+  return transaction.reads(self)
 end
 
 -- }======================================================
