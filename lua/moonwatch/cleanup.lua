@@ -52,14 +52,6 @@ end
 
 local cleanup = {}
 
-local function set(scope, name, value)
-  local held = setmetatable({ scope = scope, value = value }, WEAK)
-  local self = new { held = held, name = name, done = false }
-  scope[name] = value
-  state.pending = state.pending + 1
-  return self
-end
-
 --- Sets the field `name` of `scope`, which must be nil, to `value`.  Returns
 -- the handle that deletes the field.
 function cleanup.cleanup(scope, name, value)
@@ -68,21 +60,16 @@ function cleanup.cleanup(scope, name, value)
   check.argument(value ~= nil, 3, "cleanup", "value", value)
   check.that(rawget(private.raw(scope), name) == nil, 2, "cleanup",
     ("the name '%s' is taken"):format(tostring(name)))
-  return set(scope, name, value)
+  local held = setmetatable({ scope = scope, value = value }, WEAK)
+  local self = new { held = held, name = name, done = false }
+  scope[name] = value
+  state.pending = state.pending + 1
+  return self
 end
 
-local function run_all(handles)
+state.owners = state.owners or weakmap(function(handles)
   for _, its in ipairs(handles) do protect("cleanup", run, its) end
-end
-
-state.owners = state.owners or weakmap(run_all)
-
-local function add(owner, handle)
-  local handles = state.owners:get(owner) or {}
-  handles[#handles + 1] = handle[Cleanup]
-  state.owners:set(owner, handles)
-  return handle
-end
+end)
 
 --- Runs a handle when its owner has died; an owner may have several handles.
 -- Returns the handle.
@@ -90,7 +77,10 @@ function cleanup.cleanup_for(owner, handle)
   check.argument(private.is_object(owner), 1, "cleanup_for", "object", owner)
   check.argument(private.metatable(handle) == Cleanup, 2, "cleanup_for",
     "cleanup", handle)
-  return add(owner, handle)
+  local handles = state.owners:get(owner) or {}
+  handles[#handles + 1] = handle[Cleanup]
+  state.owners:set(owner, handles)
+  return handle
 end
 
 return cleanup

@@ -50,7 +50,6 @@ end
 function existing.tell(root, guard, when, keys, whole, reach)
   local call, seen = caller(guard), {}
   local objects, paths = { root }, { {} }
-  local at = 1
 
   -- On a path, an object may come again.
   local function queue(value, path)
@@ -68,8 +67,8 @@ function existing.tell(root, guard, when, keys, whole, reach)
     end
   end
 
-  while objects[at] do
-    local obj, path = objects[at], paths[at]
+  for at, obj in ipairs(objects) do -- which grow
+    local path = paths[at]
     local wanted, depth = at == 1 and keys or nil, #path + 1
     if whole and not rawequal(whole[depth], any) then
       wanted = { whole[depth] }
@@ -87,7 +86,6 @@ function existing.tell(root, guard, when, keys, whole, reach)
         end
       end
     end
-    at = at + 1
   end
 end
 

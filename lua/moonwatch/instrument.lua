@@ -53,14 +53,10 @@ local function tag(tracker, obj, begun)
   tracker.clock:tag(obj)
 end
 
--- Has a constructor failed, by `return nil, message`?
-local function has_failed(...)
-  return select("#", ...) > 1 and not (...)
-end
-
 local function leave(tracker, obj, begun, ...)
   tracker.building[obj] = nil
-  if not has_failed(...) then tag(tracker, obj, begun) end
+  local has_failed = select("#", ...) > 1 and not (...) -- nil, message?
+  if not has_failed then tag(tracker, obj, begun) end
   return ...
 end
 
@@ -155,10 +151,6 @@ end
 
 Handle.__close = Handle.cancel
 
-local function is_clock(value)
-  return metatable(value) == metatable(core.clock())
-end
-
 local RULES = { constructors = "table", restorers = "table", clock = "table" }
 
 --- Tags each new instance of a class until the handle is cancelled.  Returns
@@ -167,7 +159,8 @@ local function instrument(class, rules)
   check.argument(type(class) == "table", 1, "instrument", "table", class)
   rules = check.options(rules, RULES, 2, "instrument", "rule")
   local clock = rules.clock or core.clock()
-  check.that(is_clock(clock), 2, "instrument", "rule 'clock' is not a clock")
+  check.that(metatable(clock) == metatable(core.clock()), 2, "instrument",
+    "rule 'clock' is not a clock")
   local layers = {}
   local handle = new(layers)
   local tracker = tracker_of(clock)

@@ -29,19 +29,13 @@ local function forget_last(self)
   self.n = self.n - 1
 end
 
--- Returns the table that knows the key, and the value under which the table
--- knows the key.  A light userdata is a value, no object.
-local function place(self, key)
-  if is_object(key) then return self.objects, core.id(key) end
-  return self.values, key
-end
-
 --- Returns true if the set sees the key for the first time, or has forgotten
 -- the key.
 function Seen:__call(key)
   check.argument(key ~= nil and key == key, 1, "seen", "key", key)
   self = self[Seen]
-  local where, known = place(self, key)
+  local where, known = self.values, key
+  if is_object(key) then where, known = self.objects, core.id(key) end
   local node = where[known]
   if node then
     unlink(node)

@@ -74,13 +74,6 @@ function Map:has(key)
   return its.entries[key] ~= nil
 end
 
--- A box gets its finaliser when it has its place.
-local function add_box(its, key, value)
-  local box = { value, core.id(key), its.on_death, false }
-  its.entries[key] = box
-  setmetatable(box, Box)
-end
-
 local function take_out(its, key)
   local value = its.entries[key]
   if value == nil then return nil end
@@ -108,7 +101,9 @@ function Map:set(key, value)
   end
   if not OBJECTS[type(key)] then check_key(key, "set") end
   if value == nil then return end
-  if its.on_death then add_box(its, key, value) else entries[key] = value end
+  if its.on_death then value = { value, core.id(key), its.on_death, false } end
+  entries[key] = value
+  if its.on_death then setmetatable(value, Box) end -- it has its place
   its.len = its.len + 1
 end
 

@@ -123,11 +123,8 @@ local nested = {}
 -- has the nested forms of other objects.
 function nested.with(obj, opts, known)
   local self = setmetatable({ opts = opts, known = known, queue = {} }, Nesting)
-  local result, i = self:nested(obj), 1
-  while self.queue[i] do
-    self:fill(self.queue[i])
-    i = i + 1
-  end
+  local result = self:nested(obj)
+  for _, its in ipairs(self.queue) do self:fill(its) end -- which grows
   return result
 end
 

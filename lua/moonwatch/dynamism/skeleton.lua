@@ -12,17 +12,14 @@ local function has_finaliser(mt)
   return type(mt) == "table" and rawget(mt, "__gc") ~= nil
 end
 
-local function placeholder(sizes)
-  return { meta = true, shape = table.move(sizes, 1, #sizes, 1, {}) }
-end
-
 -- Returns what becomes of a value.  Tables to copy are put into the queue.
 local function image(value, copies, queue, get_shape)
   if type(value) ~= "table" and type(value) ~= "userdata" then return value end
   if copies[value] == nil then
     local sizes = shape.of(value, get_shape)
     if sizes then
-      copies[value] = placeholder(sizes)
+      copies[value] = { meta = true,
+        shape = table.move(sizes, 1, #sizes, 1, {}) }
     elseif type(value) == "userdata" or has_finaliser(metatable(value)) then
       copies[value] = value
     else
@@ -42,16 +39,14 @@ local OPTIONS = { shape = "function" }
 return function(value, opts)
   if opts ~= nil then check.dot("skeleton", value) end
   local get_shape = check.options(opts, OPTIONS, 2, "skeleton").shape
-  local copies, queue, i = {}, {}, 1
+  local copies, queue = {}, {}
   local result = image(value, copies, queue, get_shape)
-  while queue[i] do
-    local t = queue[i]
+  for _, t in ipairs(queue) do -- which grows
     local copy = copies[t]
     for key, field in next, raw(t) do
       copy[key] = image(field, copies, queue, get_shape)
     end
     setmetatable(copy, metatable(t))
-    i = i + 1
   end
   return result
 end

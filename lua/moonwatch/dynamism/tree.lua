@@ -104,7 +104,7 @@ end
 -- to be counted, in order, with their nodes (a watched table does not hold its
 -- contents); the table at each node; and the tables that were met.
 local function new_walk()
-  return { n = 0, nodes = {}, contents = {}, at = {}, met = {}, repeats = 0,
+  return { nodes = {}, contents = {}, at = {}, met = {}, repeats = 0,
     nested = {} }
 end
 
@@ -127,8 +127,8 @@ local function enter(walk, node, value)
     walk.repeats = walk.repeats + 1
     if walk.repeats > REPEATS then return count(node, "shared") end
   end
-  local n, length = walk.n + 1, rawlen(held)
-  walk.n, walk.nodes[n], walk.contents[n] = n, node, held
+  local n, length = #walk.nodes + 1, rawlen(held)
+  walk.nodes[n], walk.contents[n] = node, held
   walk.at[node], walk.met[value] = value, true
   values.widen(count(node, "table"), length, length)
 end
@@ -184,12 +184,11 @@ end
 
 --- Adds an example, a table or userdata.
 function trees.add(tree, example)
-  local walk, i = new_walk(), 1
+  local walk = new_walk()
   tree.n = tree.n + 1
   object(tree, walk, tree.root, example)
-  while i <= walk.n do
-    note_fields(tree, walk, walk.nodes[i], walk.contents[i])
-    i = i + 1
+  for i, node in ipairs(walk.nodes) do -- which grow
+    note_fields(tree, walk, node, walk.contents[i])
   end
 end
 
@@ -230,14 +229,13 @@ end
 --- Adds the values of another tree.
 function trees.merge(tree, other)
   tree.n = tree.n + other.n
-  local nodes, others, i = { tree.root }, { other.root }, 1
-  while nodes[i] do
-    local node, its = nodes[i], others[i]
+  local nodes, others = { tree.root }, { other.root }
+  for i, node in ipairs(nodes) do -- which grows
+    local its = others[i]
     merge_node(node, its, tree.most)
     for key, child in next, its.children or NOTHING do
       nodes[#nodes + 1], others[#others + 1] = child_of(node, key), child
     end
-    i = i + 1
   end
 end
 

@@ -169,11 +169,7 @@ local function make(fx, names, calls, by_name)
   }, Script)
   self:call(self.calls)
   for _, e in ipairs(recorded.list(fx:squash())) do self:write(e) end
-  local i = 1
-  while self.tables[i] do
-    self:fill(self.tables[i])
-    i = i + 1
-  end
+  for _, its in ipairs(self.tables) do self:fill(its) end -- which grows
   self:check_unplaced()
   return self
 end

@@ -39,10 +39,8 @@ function state.same(a, b, held)
   -- tables of `a`; by table, what stands for it in `b`; and the reverse
   local queue = { of = {} }
   if not compare(a, b, queue, held) then return false end
-  local i = 1
-  while queue[i] do
-    if not match(queue[i], queue[queue[i]], queue, held) then return false end
-    i = i + 1
+  for _, t in ipairs(queue) do -- which grows
+    if not match(t, queue[t], queue, held) then return false end
   end
   return true
 end

@@ -297,9 +297,7 @@ end
 -- Replaces the tables in the fields of a copy by copies, and so on below.
 local function copy_below(root, copy, before, fields)
   local copies, queue = { [root] = copy }, { root }
-  local i = 1
-  while queue[i] do
-    local parent = queue[i]
+  for _, parent in ipairs(queue) do -- which grows
     local its = copies[parent]
     for key, value in next, its do
       if type(value) == "table" and
@@ -311,7 +309,6 @@ local function copy_below(root, copy, before, fields)
         its[key] = copies[value]
       end
     end
-    i = i + 1
   end
 end
 
