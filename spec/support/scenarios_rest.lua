@@ -196,9 +196,14 @@ function scenarios.userdata_states()
   local function is_old()
     return text == "a" and fields.x == nil and fields.n == 0
   end
+  -- Where no memory comes any more, Lua may be unable to call the functions of
+  -- the policy, which take states back.
+  local function check_old()
+    if pcall(string.rep, "x", 1000) then check(is_old()) end
+  end
   local ok, fx = mw.transaction(run)
   if not ok then
-    check(is_old())
+    check_old()
     error(fx, 0)
   end
   check(text == "ab" and fields.x == "x+" and fields.n == 2 and #fx == 4)
@@ -206,7 +211,7 @@ function scenarios.userdata_states()
   check(is_old())
   local redone, message = fx:apply()
   if not redone then
-    check(is_old())
+    check_old()
     error(message, 0)
   end
   check(text == "ab" and fields.n == 2)
