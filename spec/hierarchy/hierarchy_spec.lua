@@ -320,10 +320,12 @@ describe("mw.hierarchy", function()
 
   it("enters userdata, functions and threads as well", function()
     hierarchy()
+    local thread = coroutine.create(print) -- the stack has it weakly
     assert.equal("FILE*", h:enter(io.stdout))
     assert.equal("function", h:enter(print))
-    assert.equal("thread", h:enter(coroutine.create(print)))
+    assert.equal("thread", h:enter(thread))
     assert.same({ "FILE*", "function", "thread" }, h:path())
+    h:leave(thread)
   end)
 
   it("has a stack a hierarchy", function()
