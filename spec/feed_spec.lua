@@ -927,6 +927,19 @@ describe("a feed with a root", function()
       sorted(list_of(feed:changes(), name)))
   end)
 
+  it("tells of what has left though what was written last is dead", function()
+    local root = { its = {} }
+    local feed <close>, name = feed_of(root)
+    name(root.its, "its")
+    local tx = mw.begin()
+    root.its = nil
+    mw.track({}).x = 1
+    collectgarbage()
+    tx:commit()
+    assert.same({ "its detach", "root.its:its>nil delete" },
+      sorted(list_of(feed:changes(), name)))
+  end)
+
   it("tells of a table that comes what was delivered of it", function()
     local root, its = {}, mw.track { x = 1, y = 1 }
     local feed <close>, name = feed_of(root)

@@ -490,8 +490,8 @@ static int is_held(looking *w) {
 /* Is an object that was written, and did not come, below the root? */
 static int is_below(looking *w, mw_handle h) {
   int yes = w->f->root == MW_NONE || knows(w->f, h);
-  if (yes || !mwb_alive(w->L, w->s, h)) return yes;
-  yes = lua_isuserdata(w->L, -1) && is_held(w);
+  if (yes) return 1;
+  yes = mwb_alive(w->L, w->s, h) && lua_isuserdata(w->L, -1) && is_held(w);
   lua_pop(w->L, 1);
   return yes;
 }
