@@ -106,6 +106,29 @@ describe("a guard", function()
     assert.matches("^table", notes[5])
   end)
 
+  it("hears of a key whose only other watch ends while this one begins",
+    function()
+      for _, key in ipairs { "short", ("long "):rep(20) } do
+        local function begin(obj, guard, opts)
+          local other = mw.watch({}, guard, { key = key })
+          opts.keys, opts.once = { {}, key }, false
+          opts.descend = opts.deep and function() return other:cancel() end
+          return mw.watch(obj, setmetatable({}, { __index = function()
+            other:cancel()
+            return guard
+          end }), opts)
+        end
+        for _, deep in ipairs { false, true } do
+          local obj, seen = { {} }, nil
+          local its = begin(obj, function(_, _, k) seen = k end,
+            { deep = deep or nil })
+          obj[key] = 1
+          assert.same(deep and { key } or key, seen)
+          its:cancel()
+        end
+      end
+    end)
+
   it("of one call and many keys is called once", function()
     local obj, n = {}, 0
     mw.watch(obj, function() n = n + 1 end,

@@ -45,6 +45,19 @@ describe("mw.why", function()
     assert.same({}, { mw.why(deep[1][1], "a") })
   end)
 
+  it("knows a key whose other writers' objects are dead", function()
+    local r <close> = mw.recorder { capacity = 1 }
+    local key, other = ("long"):rep(30), mw.track {}
+    for i = 1, 300 do
+      local t = mw.track {}
+      t[key] = i
+      for n = 1, 520 do other.x = n end -- the page of the write goes
+      assert.equal(i, r:why(t, key).new)
+      t = nil
+      collectgarbage()
+    end
+  end)
+
   it("takes keys of all types", function()
     local long = ("long"):rep(30)
     local keys = { "short", long, 1, 1 << 60, 1.5, -0.5, 1 / 0, true, false,

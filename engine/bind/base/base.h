@@ -143,8 +143,9 @@ int mwb_read_options(lua_State *L, const char *name, int arg,
 ** kept key. */
 mw_value mwb_key(lua_State *L, mwb_state *s, int index);
 
-/* Like `mwb_key`, for a key that the engine will keep.  Raises if there is no
-** memory. */
+/* Like `mwb_key`, for a key that the engine will keep; until then the caller
+** calls nothing by which something that has the same key may end.  Raises if
+** there is no memory. */
 mw_value mwb_key_to_keep(lua_State *L, mwb_state *s, int index);
 
 /* Pushes the Lua value of a key that the engine keeps. */

@@ -172,12 +172,8 @@ void mwb_release(void *ud, const mw_value *key) {
   if (key->type != MW_TSTRING || add_use(s, key, -1) > 0) return;
   mwb_push(L, s, MWB_STRINGS);
   mwb_push_key(L, s, key);
-  if (lua_isnil(L, -1)) { /* let go since it was kept for a new watch? */
-    lua_pop(L, 1);
-  } else {
-    lua_pushnil(L);
-    lua_rawset(L, -3);
-  }
+  lua_pushnil(L);
+  lua_rawset(L, -3);
   lua_pushnil(L);
   lua_rawsetp(L, -2, (void *)(uintptr_t)key->u.i);
   lua_pushnil(L);

@@ -129,13 +129,14 @@ static void drop_dead(lua_State *L, mwb_state *s, int tables) {
 static uint32_t new_writer(lua_State *L, mwb_state *s, mw_handle obj, int key,
                            int tables) {
   mwb_writers *w = s->readers->writers;
-  mw_value its_key = mwb_key_to_keep(L, s, key); /* the last that raises */
+  mw_value its_key;
   uint32_t n;
   writer *its;
   if (w->pool.free == 0 && w->pool.n >= w->most) {
     drop_dead(L, s, tables);
     w->most = 2 * w->pool.n + MWI_PAGE;
   }
+  its_key = mwb_key_to_keep(L, s, key); /* the last that raises */
   if (!mwi_table_reserve(s->engine, &w->table, 1)) return 0;
   n = mwi_pool_take(s->engine, &w->pool, sizeof(writer));
   if (n == 0) return 0;

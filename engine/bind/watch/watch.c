@@ -139,10 +139,8 @@ static void bad_watch_option(lua_State *L, const char *what) {
   luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
 }
 
-/* Pushes a userdata with the keys of the option at `option`.  In a path, nil
-** stands for any key. */
-static mw_value *read_keys(lua_State *L, mwb_state *s, int option,
-                           uint32_t *count) {
+/* Pushes room for the keys of the option at `option`, which it checks. */
+static mw_value *begin_keys(lua_State *L, int option, uint32_t *count) {
   int is_path = option == PATH;
   lua_Unsigned most = is_path ? 200 : 10000, i;
   lua_Unsigned n = lua_istable(L, option) ? lua_rawlen(L, option) : 0;
@@ -157,18 +155,15 @@ static mw_value *read_keys(lua_State *L, mwb_state *s, int option,
     lua_rawgeti(L, option, (lua_Integer)i + 1);
     if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) /* nil, or NaN? */
       bad_watch_option(L, is_path ? wrong : "nil and NaN are no keys");
-    mwb_push(L, s, MWB_ANY);
-    if (!is_path || !lua_rawequal(L, -1, -2))
-      keys[i] = mwb_key_to_keep(L, s, -2);
-    lua_settop(L, KEYS);
+    lua_pop(L, 1);
   }
   *count = (uint32_t)n;
   return keys;
 }
 
-/* Reads the options at 3; puts a userdata with the keys at KEYS. */
-static void read_watch_options(lua_State *L, mwb_state *s,
-                               mw_watch_options *its, mw_filter *filter) {
+/* Reads the options at 3; puts room for the keys at KEYS. */
+static void read_watch_options(lua_State *L, mw_watch_options *its,
+                               mw_filter *filter) {
   int has_path;
   memset(its, 0, sizeof(*its));
   memset(filter, 0, sizeof(*filter));
@@ -188,11 +183,10 @@ static void read_watch_options(lua_State *L, mwb_state *s,
   if (has_path && !lua_isnil(L, SEVERAL))
     bad_watch_option(L, "option 'path' excludes 'key' and 'keys'");
   if (has_path) {
-    filter->keys = its->keys = read_keys(L, s, PATH, &filter->n_keys);
-    its->n_keys = its->keys[0].type != MW_TNIL;
+    filter->keys = its->keys = begin_keys(L, PATH, &filter->n_keys);
     if (its->flags & MW_SKIP) its->flags |= MW_ASK; /* do ends differ? */
   } else if (!lua_isnil(L, SEVERAL)) {
-    its->keys = read_keys(L, s, SEVERAL, &its->n_keys);
+    its->keys = begin_keys(L, SEVERAL, &its->n_keys);
   }
   lua_settop(L, KEYS);
 }
@@ -275,17 +269,34 @@ typedef struct attachment {
   mw_reach begins;           /* this reach */
   mw_reach reach;            /* whose objects are to be included, or 0 */
   mw_watch_options *options; /* of the watch that begins, or NULL */
+  mw_value *keys;            /* of the options; NULL: there are none */
+  uint32_t n_keys;           /* that are read, and retained */
   mw_watch_id watch;         /* 0: it has not begun */
 } attachment;
 
-/* attach(object, guard or nil, term or nil, attachment): gives the object its
-** shadow, and includes the objects below.  The last step wraps the class of a
-** userdata, so that no failure can follow. */
+/* Reads the keys of the list at 4.  In a path, MWB_ANY stands for any key. */
+static void read_keys(lua_State *L, attachment *its) {
+  int is_path = its->filter != NULL && its->filter->n_keys > 0;
+  uint32_t n = is_path ? its->filter->n_keys : its->options->n_keys;
+  for (; its->n_keys < n; its->n_keys++, lua_pop(L, 2)) {
+    lua_rawgeti(L, 4, (lua_Integer)its->n_keys + 1);
+    mwb_push(L, its->s, MWB_ANY);
+    if (!is_path || !lua_rawequal(L, -1, -2))
+      its->keys[its->n_keys] = mwb_key_to_keep(L, its->s, -2);
+    mwb_retain(its->s, &its->keys[its->n_keys]);
+  }
+  if (is_path) its->options->n_keys = its->keys[0].type != MW_TNIL;
+}
+
+/* attach(object, guard or nil, term or nil, keys or nil, attachment): gives the
+** object its shadow, and includes the objects below.  The last step wraps the
+** class of a userdata, so that no failure can follow. */
 static int attach(lua_State *L) {
-  attachment *its = (attachment *)lua_touserdata(L, 4);
+  attachment *its = (attachment *)lua_touserdata(L, 5);
   mwb_state *s = its->s;
   int is_table = lua_istable(L, 1), is_new = its->is_new;
   int has_class = 1; /* perhaps */
+  if (its->keys != NULL) read_keys(L, its);
   if (its->filter != NULL) {
     int code =
         mw_root_begin_filtered(s->engine, its->h, its->filter, &its->begins);
@@ -316,19 +327,24 @@ static int attach(lua_State *L) {
   return 0;
 }
 
-/* Calls `attach` for the object at 1, with guard and term, which are popped.
-** Returns a status; an error is on the top. */
+/* Calls `attach` for the object at 1, with guard, term and keys, which are
+** popped.  The keys are retained in the call, where other watches of them may
+** end.  Returns a status; an error is on the top. */
 static int call_attach(lua_State *L, attachment *its) {
+  int status;
   lua_pushcfunction(L, attach);
-  lua_insert(L, -3);
+  lua_insert(L, -4);
   lua_pushvalue(L, 1);
-  lua_insert(L, -3);
+  lua_insert(L, -4);
   lua_pushlightuserdata(L, its);
-  return lua_pcall(L, 4, 0, 0);
+  status = lua_pcall(L, 5, 0, 0);
+  while (its->n_keys > 0) mwb_release(its->s, &its->keys[--its->n_keys]);
+  return status;
 }
 
 /* Likewise, without a guard. */
 static int attach_bare(lua_State *L, attachment *its) {
+  lua_pushnil(L);
   lua_pushnil(L);
   lua_pushnil(L);
   return call_attach(L, its);
@@ -455,7 +471,7 @@ static int watch(lua_State *L) {
   attachment at;
   mw_watch_id *id;
   check_watchable(L, s, "watch");
-  read_watch_options(L, s, &its, &filter);
+  read_watch_options(L, &its, &filter);
   read_guard(L, s, &its);
   id = (mw_watch_id *)lua_newuserdatauv(L, sizeof(*id), 0); /* WATCH */
   *id = 0;
@@ -466,8 +482,10 @@ static int watch(lua_State *L) {
   at.options = &its;
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
   if (its.flags & MW_DEEP) at.filter = &filter;
+  at.keys = (mw_value *)lua_touserdata(L, KEYS);
   push_guard(L, &its);
   push_term(L, s, &its);
+  lua_pushvalue(L, lua_isnil(L, PATH) ? SEVERAL : PATH);
   if (call_attach(L, &at) != LUA_OK) return undo(L, &at);
   *id = at.watch;
   if (lua_toboolean(L, EXISTING) && call_existing(L, s, &its) != LUA_OK)
