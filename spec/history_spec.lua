@@ -2037,3 +2037,40 @@ describe("a history and a lost transaction", function()
       assert.equal("after", history:undo())
     end)
 end)
+
+describe("a history and a finaliser", function()
+  it("are right wherever it runs: it reads, and refuses what it cannot do",
+    function()
+      local refused = 0
+      for at = 1, 401, 2 do
+        local doc, history = mw.track {}, mw.history {}
+        local function write(key) doc[key] = true end
+        local before, count = mw.begin(), 0
+        history:run("first", write, 1)
+        local tx, ok, message = mw.begin(), nil, nil
+        setmetatable({}, { __gc = function()
+          count = #history:labels()
+          ok, message = pcall(history.run, history, "finaliser", write, 2)
+        end })
+        local left = at
+        debug.sethook(function()
+          left = left - 1
+          if left == 0 then collectgarbage() end
+        end, "", 1)
+        history:run("run", write, 3)
+        debug.sethook()
+        if ok == false then
+          assert.matches("the library is at work", message)
+          refused = refused + 1
+        end
+        assert.same({ true, ok or nil, true }, { doc[1], doc[2], doc[3] })
+        assert.is_true(ok == nil or count > 0)
+        tx:rollback()
+        before:commit()
+        assert.same({ "first" }, history:labels())
+        while history:undo() do end
+        assert.is_nil(next(doc))
+      end
+      assert.is_true(refused > 0)
+    end)
+end)

@@ -34,6 +34,9 @@
 -- `notes` has the functions that withdraw deeds, which belong to transactions.
 -- When the last one has gone, the origin goes.  They are weak keys: a weak
 -- value would be gone before the finaliser of a lost transaction calls it.
+--
+-- While a history is `busy` with a deed, a finaliser that finds it so reads the
+-- last state, which changes where nothing is allocated, and can do no deed.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -71,8 +74,10 @@ local function forget_origin(self)
   self.origin, self.deeds = nil, {}
 end
 
--- Returns the state of a history.
-local function present(self)
+local Busy = { __close = function(self) self.busy = false end }
+
+-- Makes the state of a history, which is busy, what its deeds make of it.
+local function settle(self)
   while self.stale do
     local state = fork(self.origin)
     self.stale = false
@@ -82,6 +87,15 @@ local function present(self)
     self.state = state
   end
   if self.origin and next(self.notes) == nil then forget_origin(self) end
+end
+
+-- Returns the state of a history.
+local function present(self)
+  if self.origin and not self.busy then
+    local _ <close> = self
+    self.busy = true
+    settle(self)
+  end
   return self.state
 end
 
@@ -103,10 +117,12 @@ end
 
 -- Does a deed, in the transaction with these extras, if any.
 local function act(self, extras, deed, ...)
-  local state = present(self)
+  if self.busy then private.refuse() end
+  local _ <close> = self
+  self.busy = true
+  settle(self)
   if extras and not self.origin then
-    self.origin, self.state = state, fork(state)
-    state = self.state
+    self.origin, self.state = self.state, fork(self.state)
   end
   if self.origin then
     local its = { deed = deed, last_id = self.last_id, ... }
@@ -116,7 +132,7 @@ local function act(self, extras, deed, ...)
       extras[#extras + 1], self.notes[withdrawn] = withdrawn, true
     end
   end
-  deed(state, ...)
+  deed(self.state, ...)
 end
 
 -- }======================================================
@@ -322,6 +338,7 @@ local function idle_state(history, name)
   if is_in_run(self) then
     error(("calling '%s' while a run is under way"):format(name), 3)
   end
+  if self.busy then private.refuse() end
   return self
 end
 
@@ -421,7 +438,7 @@ return function(opts)
   opts = check.options(opts, OPTIONS, 1, "history")
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
-  return new {
+  return new(setmetatable({
     state = {
       steps = {}, first = 1, at = 0, last = 0, base = 0, saved = 0,
       sealed = false, merging = {}, none = nil,
@@ -430,5 +447,5 @@ return function(opts)
     origin = nil, deeds = {}, stale = false, last_id = 0,
     notes = setmetatable({}, { __mode = "k" }),
     on_step = opts.on_step, on_conflict = opts.on_conflict,
-  }
+  }, Busy))
 end

@@ -96,6 +96,11 @@ void mwb_refuse(lua_State *L) {
              "close and read now, and nothing else");
 }
 
+static int refuse(lua_State *L) {
+  mwb_refuse(L);
+  return 0;
+}
+
 /* }====================================================== */
 
 /* {======================================================
@@ -391,8 +396,8 @@ void mwb_raise_late(lua_State *L, mwb_state *s) {
 /* }====================================================== */
 
 void mwb_open_later(lua_State *L) {
-  static const luaL_Reg functions[] = {{"put_off", put_off_function},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"put_off", put_off_function}, {"refuse", refuse}, {NULL, NULL}};
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_LATER);
   mwb_set_funcs(L, functions);
