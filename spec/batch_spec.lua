@@ -150,6 +150,34 @@ describe("mw.batch", function()
     assert.equal("x nil:nil>" .. tostring(class) .. " metatable", notes[2])
   end)
 
+  it("that a finaliser has kept can be ended, and the collector sees that once",
+    function()
+      for _, late in ipairs { false, true } do
+        local objects, told, kept = {}, {}, nil
+        for i = 1, 5 do
+          objects[i] = {}
+          mw.watch(objects[i], function()
+            told[#told + 1] = i
+            if late then collectgarbage() end
+            mw.id(objects)
+          end, STAY)
+        end
+        do
+          local batch = mw.batch()
+          for _, its in ipairs(objects) do its.x = 1 end
+          for _ = 1, 100 do setmetatable({}, { __gc = function() end }) end
+          setmetatable({}, { __gc = function() kept = batch end })
+        end
+        repeat
+          collectgarbage(late and "step" or "collect", 1)
+        until kept
+        kept:close()
+        assert.same({ 1, 2, 3, 4, 5 }, told)
+        mw.batch(function() objects[1].x = 2 end)
+        assert.equal(6, #told)
+      end
+    end)
+
   it("ends even where the C stack does", function()
     mw.watch(obj, guard "x", STAY)
     local function deep()

@@ -43,6 +43,7 @@ struct mwb_batch {
   mwi_table table; /* of the rows, in memory behind them */
   uint32_t n, size;
   int values; /* in the registry; 0: there are none */
+  int lost;   /* has the collector found the batch? */
 };
 
 /* {======================================================
@@ -348,6 +349,7 @@ static int end_batch(lua_State *L, int index) {
     status = lua_pcall(L, 1, 0, 0);
   }
   drop_rows(L, b);
+  if (b->lost) free_rows(L, b);
   return status;
 }
 
@@ -401,14 +403,16 @@ static int close_method(lua_State *L) {
   return (end_batch(L, 1) == LUA_OK || failed) ? 0 : lua_error(L);
 }
 
-/* A batch that is lost is ended by the next call; another one has its memory
+/* A batch that is lost is ended by the next call, unless the program's own
+** finaliser has kept the batch and ends it; one that has ended has its memory
 ** given back. */
 static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
   if (s->engine == NULL) return 0;
+  b->lost = 1;
   if (b->of == NULL) {
-    free_rows(L, b);
+    if (b->n == 0) free_rows(L, b); /* else its guards are being called */
     return 0;
   }
   mwb_push(L, s, MWB_LOSTBATCHES);
@@ -421,15 +425,12 @@ static int collected(lua_State *L) {
 
 void mwb_end_lost_batches(lua_State *L, mwb_state *s) {
   int batch = lua_gettop(L) + 1;
-  mwb_batch *b;
   for (;;) {
     mwb_push(L, s, MWB_LOSTBATCHES);
     if (!lua_isuserdata(L, batch)) break;
     lua_getiuservalue(L, batch, NEXT);
     mwb_keep(L, s, MWB_LOSTBATCHES);
-    b = (mwb_batch *)lua_touserdata(L, batch);
     if (end_batch(L, batch) != LUA_OK) mwb_late_error(L, s, "guard");
-    free_rows(L, b);
     lua_settop(L, batch - 1);
   }
   lua_settop(L, batch - 1);
@@ -441,8 +442,10 @@ static int end_call(lua_State *L, int status, lua_KContext context) {
   int failed = status != LUA_OK && status != LUA_YIELD, ended;
   (void)context;
   ended = end_batch(L, 1);
-  lua_pushvalue(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_SPARE);
+  if (!((const mwb_batch *)lua_touserdata(L, 1))->lost) {
+    lua_pushvalue(L, 1);
+    mwb_keep(L, mwb_state_of(L), MWB_SPARE);
+  }
   if (failed) {
     lua_settop(L, 2);
     return lua_error(L);
