@@ -315,16 +315,20 @@ enum mw_kind {
   MW_KINDS
 };
 
+/* The id of a watch; stale when the watch has ended.  0 is no watch. */
+typedef uint64_t mw_watch_id;
+
 /* One write, as the host reports the write. */
 typedef struct mw_change {
   mw_value key;
   int kind;
-  int same;        /* does the new value equal the old one? */
-  int flags_only;  /* do all watches that fire have MW_FLAG? */
-  void *host;      /* for the host's use, in `mw_call` */
-  uint64_t number; /* see mw_change_number; 0 at first */
-  uint32_t node;   /* the engine's, for `mw_change_path`; 0 at first; */
-  uint32_t reach;  /* likewise: the reach of a deep watch with a filter */
+  int same;          /* does the new value equal the old one? */
+  int flags_only;    /* do all watches that fire have MW_FLAG? */
+  void *host;        /* for the host's use, in `mw_call` */
+  uint64_t number;   /* see mw_change_number; 0 at first */
+  uint32_t node;     /* the engine's, for `mw_change_path`; 0 at first; */
+  uint32_t reach;    /* likewise: the reach of a deep watch with a filter */
+  mw_watch_id watch; /* that is called, if it is a one-shot with MW_ASK */
 } mw_change;
 
 /* Calls the guard of a watch of `obj`: `ref` is the number that the watch was
@@ -333,7 +337,8 @@ typedef struct mw_change {
 ** `mw_engine_close`.  Returns 0 when the guard is dead: then the watch ends.
 ** For a watch with MW_CHECK, MW_REFUSES refuses the write; then no further
 ** guard is asked.  For a watch with MW_ASK, MW_SPARES says that the guard was
-** not called; a one-shot watch waits for the next write then.  With `change`
+** not called; a one-shot watch waits for the next write then, and else ends
+** when the callback returns, or cancels `change->watch` itself.  With `change`
 ** NULL, only says whether the guard lives, of watches with MW_WEAK or MW_ASK;
 ** then the callback must not call the engine. */
 #define MW_REFUSES 2
@@ -438,9 +443,6 @@ typedef struct mw_watch_options {
   uint64_t ref;         /* passed to `mw_call` */
   size_t size;          /* see mw_host_set */
 } mw_watch_options;
-
-/* The id of a watch; stale when the watch has ended.  0 is no watch. */
-typedef uint64_t mw_watch_id;
 
 /* Begins a watch of `obj`.  The guards of a write are called in the order in
 ** which their watches began.  With MW_DEEP the host also begins a root, see

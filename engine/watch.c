@@ -739,6 +739,7 @@ static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
     return 1;
   }
   is_claimed = (flags & MW_ONCE) && (flags & MW_ASK);
+  change->watch = is_claimed ? id_of(e, i) : 0;
   if (is_claimed)
     set_claim(e, r, i, 1, 0);
   else if (flags & MW_ONCE)

@@ -192,6 +192,33 @@ describe("a condition", function()
     end
   end)
 
+  it("of a one-shot watch lets the guard end its watch, and begin another",
+    function()
+      local function always() return true end
+      for _, deep in ipairs { false, true } do
+        for _, ends in ipairs { "cancel", "unwatch", "neither" } do
+          local obj, told, watch = {}, "", nil
+          local function begin(name, opts)
+            return mw.watch(obj, function() told = told .. name end, opts)
+          end
+          watch = mw.watch(obj, function()
+            if ends == "unwatch" then mw.unwatch(obj) end
+            if ends == "cancel" then watch:cancel() end
+            begin("new ", { when = always, once = true, deep = deep or nil })
+            assert.is_false(watch:alive())
+            watch:cancel()
+          end, { when = always, once = true, deep = deep or nil })
+          obj.x = 1
+          local first = begin("first ", { once = false })
+          begin("second ", { once = false })
+          obj.x = 2
+          first:cancel()
+          obj.x = 3
+          assert.equal("new first second second ", told)
+        end
+      end
+    end)
+
   it("is a function", function()
     misuse("bad argument #3 to 'watch' (option 'when' is not a function)",
       mw.watch, {}, nothing, { when = true })

@@ -319,8 +319,10 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
     int status = push_guard(L, w->s, OWN, place) ? LUA_OK : DEAD;
     if (status == LUA_OK && (flags & MW_ASK))
       status = ask(w, obj, object, place, flags, change);
-    if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE)))
+    if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE))) {
+      if (flags & MW_ASK) mw_watch_cancel(w->s->engine, change->watch);
       drop_guard(L, OWN, r, place);
+    }
     if (status != LUA_OK) return status;
   }
   if ((flags & MW_ASK) && mwb_is_guard(L, w->s, lua_gettop(L))) {
