@@ -49,11 +49,11 @@ describe("mw.why", function()
     local r <close> = mw.recorder { capacity = 1 }
     local key, other = ("long"):rep(30), mw.track {}
     for i = 1, 300 do
-      local t = mw.track {}
-      t[key] = i
+      local list = { mw.track {} }
+      list[1][key] = i
       for n = 1, 520 do other.x = n end -- the page of the write goes
-      assert.equal(i, r:why(t, key).new)
-      t = nil
+      assert.equal(i, r:why(list[1], key).new)
+      list[1] = nil
       collectgarbage()
     end
   end)

@@ -25,7 +25,7 @@ return {
     { "bind/watch", 1800, 2099, "bind/watch/" },
     { "bind/journal", 3700, 4272, "bind/journal/" },
     { "bind/readers: feed", 650, 1075, "bind/readers/feed%." },
-    { "bind/readers", 750, 833, "bind/readers/" },
+    { "bind/readers", 750, 834, "bind/readers/" },
     { "bind/snapshot", 1600, 1600, "bind/snapshot/" },
     { "bind/names", 2000, 2000, "bind/names/" },
     { "bind/trace", 2600, 2600, "bind/trace/" },
