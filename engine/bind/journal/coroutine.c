@@ -73,7 +73,6 @@ void mwb_set_values(lua_State *L, mwb_coroutine *t) {
   t->held.n = t->held.kept = 0;
   t->held.id = ++t->s->journal->held_ids;
   t->shared = 0;
-  t->viewed = 0;
 }
 
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s) {

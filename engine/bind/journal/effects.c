@@ -15,14 +15,6 @@
 ** effects is known by its age.  `seen` is the same for the objects that the
 ** effects wrote, but moves on when the effects are undone while these objects
 ** are as the effects left them; `began` is the age that ended before that.
-**
-** The effects of a transaction in another one would copy entries that the outer
-** one has as well.  So if there are many, they are a view:
-**
-**     view: n | first --> store --> the log of the coroutine, or effects
-**
-** The store leads to the log as long as entries are only added to it.  Before
-** they change or end, the store gets a copy: see `mwb_freeze`.
 */
 #include "journal.h"
 
@@ -32,16 +24,8 @@
 #include "../traps/traps.h"
 #include "../watch/watch.h"
 
-/* Entries that are copied, with the values that they hold. */
+/* So many entries hold their values as user values. */
 #define FEW 16u
-
-/* Where the held values of a coroutine have the store. */
-#define STORE 0
-
-typedef struct store {
-  mwb_coroutine *of; /* NULL: the entries are in the effects, */
-  uint32_t first;    /* and this is the number of their first entry */
-} store;
 
 /* Pushes new effects with room for `n` entries and `values` user values. */
 static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n,
@@ -67,21 +51,10 @@ mwb_effects *mwb_to_effects(lua_State *L, int index) {
 mwb_place mwb_find_entries(lua_State *L, int index) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
   mwb_place p = {fx->entries, lua_gettop(L) + 1, 0};
-  const store *its;
-  if (fx->held.few) {
+  if (fx->held.few)
     lua_pushvalue(L, index);
-    return p;
-  }
-  lua_getiuservalue(L, index, 1);
-  if (!fx->is_view) return p;
-  its = (const store *)lua_touserdata(L, -1);
-  if (its->of != NULL) mwb_freeze(L, its->of, 0, 0);
-  lua_getiuservalue(L, -1, 1);
-  p.entries = ((mwb_effects *)lua_touserdata(L, -1))->entries;
-  p.entries += fx->first - its->first;
-  lua_getiuservalue(L, -1, 1);
-  lua_replace(L, p.values);
-  lua_settop(L, p.values);
+  else
+    lua_getiuservalue(L, index, 1);
   return p;
 }
 
@@ -102,14 +75,6 @@ static void hold_objects(lua_State *L, const mwb_state *s, mwb_effects *fx,
   }
 }
 
-/* Copies the value with the number, if it is one, from the table below the top
-** to that on the top. */
-static void copy_value(lua_State *L, uint32_t number) {
-  if (number == 0) return;
-  lua_rawgeti(L, -2, (lua_Integer)number);
-  lua_rawseti(L, -2, (lua_Integer)number);
-}
-
 /* Do effects leave the entry out?  They have nothing of a C program's own
 ** objects, see host.c. */
 static int is_left_out(const mwb_state *s, const mw_entry *entry) {
@@ -117,98 +82,18 @@ static int is_left_out(const mwb_state *s, const mw_entry *entry) {
          (mw_object_flags(s->engine, entry->obj) & MW_PINNED) != 0;
 }
 
-/* Pushes the table of values of effects with entries of the coroutine: the
-** coroutine's own one, or one with what the entries hold, under the numbers
-** that they have. */
-static void push_table(lua_State *L, mwb_coroutine *t, const mw_entry *entries,
-                       size_t n, int shares) {
+/* Returns how many user values a few entries need. */
+static uint32_t count_values(const mw_entry *entries, size_t n) {
+  uint32_t values = 0;
   size_t i;
   int part;
-  mwb_push_values(L, t);
-  if (shares) return;
-  lua_newtable(L);
   for (i = 0; i < n; i++) {
+    if (i == 0 || entries[i - 1].obj != entries[i].obj) values++;
+    if (entries[i].where != 0) values++;
     for (part = 0; part < MW_PARTS; part++)
-      if (entries[i].type[part] == MW_TOTHER)
-        copy_value(L, (uint32_t)entries[i].value[part].i);
-    copy_value(L, entries[i].where);
+      if (entries[i].type[part] == MW_TOTHER) values++;
   }
-  lua_remove(L, -2);
-}
-
-/* Pushes effects with a copy of `n` entries of the coroutine, from the number
-** `first` on, but for those to be left out if `some`.  If they share the table
-** of values, that is the coroutine's no longer when its transactions end. */
-static void push_copies(lua_State *L, mwb_coroutine *t, uint32_t first,
-                        size_t n, int some, int shares) {
-  const mw_entry *entries = t->newest->its->log->entries + first;
-  mwb_effects *fx;
-  size_t i;
-  luaL_checkstack(L, LUA_MINSTACK, "too many values");
-  fx = new_effects(L, t->s, n, 1);
-  push_table(L, t, entries, n, shares);
-  lua_setiuservalue(L, -2, 1);
-  fx->held.n = t->held.n;
-  for (i = 0; i < n; i++)
-    if (!some || !is_left_out(t->s, &entries[i]))
-      fx->entries[fx->n++] = entries[i];
-  if (shares) t->shared = 1;
-  hold_objects(L, t->s, fx, lua_gettop(L));
-  if (shares) t->held.n = fx->held.n;
-}
-
-void mwb_push_copies(lua_State *L, const mwb_transaction *tx, int some) {
-  const mwi_owner *o = tx->its;
-  push_copies(L, tx->of, o->mark, mwi_range_end(o) - o->mark, some, 0);
-}
-
-/* Pushes the store for the entries of the coroutine. */
-static store *push_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
-  store *its;
-  mwb_push_values(L, t);
-  if (lua_rawgeti(L, -1, STORE) != LUA_TUSERDATA) {
-    lua_pop(L, 1);
-    its = (store *)lua_newuserdatauv(L, sizeof(*its), 1);
-    its->of = t;
-    its->first = first;
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, -3, STORE);
-  }
-  lua_replace(L, -2);
-  its = (store *)lua_touserdata(L, -1);
-  if (first < its->first) its->first = first;
-  return its;
-}
-
-static void push_view(lua_State *L, mwb_coroutine *t, uint32_t first,
-                      size_t n) {
-  mwb_effects *fx = new_effects(L, t->s, 0, 1);
-  push_store(L, t, first);
-  lua_setiuservalue(L, -2, 1);
-  fx->is_view = 1;
-  fx->n = n;
-  fx->first = first;
-  if (first + n > t->viewed) t->viewed = first + (uint32_t)n;
-}
-
-void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends) {
-  store *its;
-  if (t->viewed <= from) return;
-  its = push_store(L, t, UINT32_MAX);
-  push_copies(L, t, its->first, t->viewed - its->first, 0, ends);
-  lua_setiuservalue(L, -2, 1);
-  its->of = NULL; /* the store leads to the copy */
-  t->viewed = 0;
-  mwb_push_values(L, t);
-  lua_pushnil(L);
-  lua_rawseti(L, -2, STORE);
-  lua_pop(L, 2);
-}
-
-void mwb_freeze_all(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t;
-  for (t = s->journal->coroutines; t != NULL; t = t->next)
-    mwb_freeze(L, t, 0, 0);
+  return values;
 }
 
 /* The effects at `index` hold a value of the coroutine, whose values are above.
@@ -221,48 +106,49 @@ static uint32_t take_value(lua_State *L, mwb_effects *fx, int index,
   return number;
 }
 
-/* Pushes effects that have a copy of a few entries, and what these hold as user
-** values. */
-static void push_few(lua_State *L, const mwb_coroutine *t, uint32_t first,
-                     size_t n) {
-  int index = lua_gettop(L) + 1, part;
-  const mw_entry *entries = t->newest->its->log->entries + first;
-  uint32_t values = 0;
+/* The effects at `index` hold the values of their entry. */
+static void take_values(lua_State *L, mwb_effects *fx, int index,
+                        mw_entry *entry) {
+  int part;
+  for (part = 0; part < MW_PARTS; part++)
+    if (entry->type[part] == MW_TOTHER)
+      entry->value[part].i =
+          take_value(L, fx, index, (uint32_t)entry->value[part].i);
+  if (entry->where != 0) entry->where = take_value(L, fx, index, entry->where);
+}
+
+void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
+                      int commits) {
+  int index = lua_gettop(L) + 1;
+  mwb_coroutine *t = tx->of;
+  const mw_entry *entries = tx->its->log->entries + tx->its->mark;
+  size_t n = mwi_range_end(tx->its) - tx->its->mark, i;
+  int few = n <= FEW, shares = commits && !few;
   mwb_effects *fx;
-  size_t i;
-  for (i = 0; i < n; i++) {
-    if (i == 0 || entries[i - 1].obj != entries[i].obj) values++;
-    if (entries[i].where != 0) values++;
-    for (part = 0; part < MW_PARTS; part++)
-      if (entries[i].type[part] == MW_TOTHER) values++;
-  }
-  fx = new_effects(L, t->s, n, values);
-  fx->held.few = 1;
+  luaL_checkstack(L, LUA_MINSTACK, "too many values");
+  fx = new_effects(L, t->s, n, few ? count_values(entries, n) : 1);
+  fx->held.few = few;
   mwb_push_values(L, t);
+  if (!few) {
+    if (shares)
+      lua_pushvalue(L, -1);
+    else
+      lua_newtable(L);
+    lua_setiuservalue(L, index, 1);
+  }
+  if (shares) fx->held.n = t->held.n;
   for (i = 0; i < n; i++) {
     mw_entry *entry = &fx->entries[fx->n];
-    if (is_left_out(t->s, &entries[i])) continue;
+    if (some && t->hides && is_left_out(t->s, &entries[i])) continue;
     *entry = entries[i];
-    for (part = 0; part < MW_PARTS; part++)
-      if (entry->type[part] == MW_TOTHER)
-        entry->value[part].i =
-            take_value(L, fx, index, (uint32_t)entry->value[part].i);
-    if (entry->where != 0)
-      entry->where = take_value(L, fx, index, entry->where);
+    if (!shares) take_values(L, fx, index, entry);
     fx->n++;
   }
   lua_settop(L, index);
   hold_objects(L, t->s, fx, index);
-}
-
-void mwb_push_effects(lua_State *L, const mwb_transaction *tx) {
-  uint32_t first = tx->its->mark, n = mwi_range_end(tx->its) - first;
-  if (n <= FEW)
-    push_few(L, tx->of, first, n);
-  else if (tx->of->hides)
-    push_copies(L, tx->of, first, n, 1, 0);
-  else
-    push_view(L, tx->of, first, n);
+  if (!shares) return;
+  t->held.n = fx->held.n;
+  t->shared = t->held.n + 1;
 }
 
 static const char *const fields[] = {"key", "old", "new"};

@@ -79,6 +79,7 @@ void mwb_unpack(lua_State *L, int values, const mw_entry *entry, int part) {
 void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n) {
   uint32_t i;
   if (n < t->held.kept) n = t->held.kept;
+  if (n + 1 < t->shared) n = t->shared - 1;
   if (t->held.n <= n) return;
   mwb_push_values(L, t);
   for (i = t->held.n; i > n; i--) {

@@ -73,18 +73,17 @@ enum { MWB_BY_TRANSACTION, MWB_BY_BATCH, MWB_BY_ORIGIN, MWB_SORTS };
 struct mwb_coroutine {
   mwb_held held; /* what the entries of the coroutine's transactions hold */
   mwb_state *s;
-  lua_State *L;              /* NULL: the coroutine is gone */
-  int place;                 /* in the registry, */
-  int kept;                  /* and is the table of held values there? */
-  int has_values;            /* is there such a table? */
-  int shared;                /* may others need values of ended transactions? */
-  mwb_transaction *newest;   /* open, and the last that began; or NULL */
-  int hides;                 /* are there entries that effects leave out? */
-  uint32_t viewed;           /* effects look at the entries below this number */
-  mwb_batch *batch;          /* likewise, of batches, or NULL */
-  mwb_origin *origin;        /* and of origins, or NULL */
-  uint64_t began[MWB_SORTS]; /* the orders of their begins, or 0: `by`; */
-  int sorts;                 /* how many are not 0 */
+  lua_State *L;               /* NULL: the coroutine is gone */
+  int place;                  /* in the registry, */
+  int kept;                   /* and is the table of held values there? */
+  int has_values;             /* is there such a table? */
+  uint32_t shared;            /* others may need values below this number */
+  mwb_transaction *newest;    /* open, and the last that began; or NULL */
+  int hides;                  /* are there entries that effects leave out? */
+  mwb_batch *batch;           /* likewise, of batches, or NULL */
+  mwb_origin *origin;         /* and of origins, or NULL */
+  uint64_t began[MWB_SORTS];  /* the orders of their begins, or 0: `by`; */
+  int sorts;                  /* how many are not 0 */
   mwb_coroutine *next, *prev; /* that have begun something */
 };
 
@@ -394,7 +393,8 @@ static inline int mwb_set_kind(mw_entry *entry) {
 /* Pushes a part of an entry. */
 void mwb_unpack(lua_State *L, int values, const mw_entry *entry, int part);
 
-/* Releases the coroutine's values with numbers above `n`. */
+/* Releases the coroutine's values with numbers above `n`, but for those that
+** others may need. */
 void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n);
 
 /* Holds the place in the program that writes now, and returns the number of its
@@ -413,8 +413,6 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar);
 
 typedef struct mwb_effects {
   size_t n;
-  uint32_t first; /* of a view: number of the first entry in the log */
-  int is_view;
   uint32_t made;  /* the age that they ended, of several the first */
   uint32_t last;  /* `made`; for the inverse of several, that of the last */
   uint32_t began; /* the age that ended when they were about to be undone, */
@@ -423,7 +421,7 @@ typedef struct mwb_effects {
   int turned;     /* are they, or a part of them, made as an inverse? */
   int undone;     /* is `context` of each entry the number of its undoing? */
   mwb_held held;
-  mw_entry entries[1]; /* n of them, unless this is a view */
+  mw_entry entries[1]; /* n of them */
 } mwb_effects;
 
 /* The entries of effects, and the index of their values. */
@@ -442,28 +440,22 @@ static inline int mwb_knows_age(const mwb_effects *fx, uint32_t age) {
 /* Returns the effects at `index`, or NULL. */
 mwb_effects *mwb_to_effects(lua_State *L, int index);
 
-/* Finds the entries of the effects at `index`, which no write moves: those that
-** are still in the log are copied.  Pushes a value, which must stay as long as
-** the place is used. */
+/* Finds the entries of the effects at `index`.  Pushes a value, which must stay
+** as long as the place is used. */
 mwb_place mwb_find_entries(lua_State *L, int index);
 
 /* Has none of the objects that the effects at `index` wrote been written
 ** since? */
 int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
 
-/* Pushes the effects of an open transaction; effects with a copy of all its
-** entries, or (`some`) of those that effects have. */
-void mwb_push_effects(lua_State *L, const mwb_transaction *tx);
-void mwb_push_copies(lua_State *L, const mwb_transaction *tx, int some);
+/* Pushes effects with the entries of an open transaction, or (`some`) with those
+** that effects have.  Many that it `commits` share the table of values, which
+** is the coroutine's no longer when its transactions have ended. */
+void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
+                      int commits);
 
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
-
-/* The entries of the coroutine from number `from` on are about to change, or
-** those of any: gives effects that look at them a copy.  `ends`: all
-** transactions of the coroutine do. */
-void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from, int ends);
-void mwb_freeze_all(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
 
@@ -604,10 +596,9 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
 void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
                      int error, const uint32_t *numbers);
 
-/* Gives all objects the values from before a transaction, and copies to effects
-** that look at entries which will change.  Pushes the first error or nil, the
-** value of the fold, and effects to tell of, or nil.  Raises if there is no
-** memory; then the caller may try again. */
+/* Gives all objects the values from before a transaction.  Pushes the first
+** error or nil, the value of the fold, and effects to tell of, or nil.  Raises if
+** there is no memory; then the caller may try again. */
 void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard);
 
 /* }====================================================== */

@@ -184,7 +184,7 @@ static int move_values(lua_State *L) {
     mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   *entry = copy;
   if (mwb_is_hidden(entry)) to->hides = 1;
-  to->shared = 1;
+  to->shared = to->held.n + 1;
   return 0;
 }
 
@@ -276,7 +276,6 @@ void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard) {
   mwb_state *s = tx->of->s;
   int held = lua_gettop(L) + 2, status;
   const mwi_owner *o = tx->its;
-  const mwi_stake *its;
   mwb_place p = {NULL, held, 0};
   lua_pushlightuserdata(L, tx);
   s->journal->restoring++;
@@ -287,13 +286,10 @@ void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard) {
   p.entries = o->log->entries + o->mark;
   mwb_fold_heard(L, s, heard, &p, mwi_range_end(o) - o->mark, o->number);
   if (heard->n > 0)
-    mwb_push_copies(L, tx, 0);
+    mwb_push_effects(L, tx, 0, 0);
   else
     lua_pushnil(L);
   lua_remove(L, held);
-  for (its = o->last; its != NULL; its = its->before)
-    if (its->newer != NULL) /* does its entry get another old value? */
-      mwb_freeze(L, mwb_coroutine_of(s, its->newer->owner->number), 0, 0);
 }
 
 /* tell_undone(object, key, value from before the rollback, kind of the entry,

@@ -158,7 +158,7 @@ static void close_transaction(lua_State *L, mwb_transaction *tx,
     } else {
       mwb_release_values(L, t, 0); /* transactions end in any order */
     }
-  } else if (newest && !committed && !t->shared) {
+  } else if (newest && !committed) {
     mwb_release_values(L, t, tx->held);
   }
   mwb_set_began(L, s, t, MWB_BY_TRANSACTION,
@@ -207,7 +207,6 @@ static int take_back(lua_State *L) {
     mwb_push_entries(L, s, tx->its->number);
   else
     lua_pushnil(L);
-  mwb_freeze(L, tx->of, tx->its->mark, 0);
   mwb_undo(L, tx, &heard);
   below = below_of(tx, parent_of(tx));
   mw_owner_forget(s->engine, tx->its->number);
@@ -221,8 +220,9 @@ static int take_back(lua_State *L) {
 
 /* Pushes the effects of a transaction, and gives them to who asked for them
 ** before anybody has them. */
-static void push_kept_effects(lua_State *L, const mwb_transaction *tx) {
-  mwb_push_effects(L, tx);
+static void push_kept_effects(lua_State *L, const mwb_transaction *tx,
+                              int commits) {
+  mwb_push_effects(L, tx, 1, commits);
   if (!tx->extras) return;
   if (push_extra(L, tx, "keep") == LUA_TFUNCTION) {
     lua_pushvalue(L, -2);
@@ -239,14 +239,11 @@ static int commit(lua_State *L) {
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
   mwb_transaction *parent, *below;
   if (!lua_toboolean(L, 2)) {
-    push_kept_effects(L, tx);
+    push_kept_effects(L, tx, 1);
     lua_replace(L, 2);
   }
   parent = parent_of(tx);
   below = below_of(tx, parent);
-  if (below == NULL || mwi_owner_is_mingled(tx->its)) /* do entries move? */
-    mwb_freeze(L, tx->of, 0, below == NULL && tx->its->above == NULL);
-  if (parent != below) mwb_freeze(L, parent->of, 0, 0);
   if (parent != NULL) hand_calls(L, tx, parent);
   mwb_check(L, mw_owner_commit(s->engine, tx->its->number, &L));
   close_transaction(L, tx, below, 1); /* at 3 */
@@ -466,7 +463,7 @@ static int rollback_method(lua_State *L) {
   handle *h = self(L, s, "rollback");
   if (h == NULL) return 2;
   lua_settop(L, 1);
-  push_kept_effects(L, h->tx);
+  push_kept_effects(L, h->tx, 0);
   h->ended = 1; /* for the guards that are told */
   end_by_rollback(L, h->tx);
   mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));

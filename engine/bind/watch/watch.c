@@ -603,7 +603,6 @@ static int end_tracking(lua_State *L, int drops) {
   if (!mw_object_is_tracked(s->engine, its.h)) return 0;
   if (!r->watched && lua_isuserdata(L, 1))
     mwb_tell_class(L, s, 1, MWB_UNWATCHED);
-  if (drops) mwb_freeze_all(L, s); /* may run finalisers */
   its.age = mw_age_end(s->engine);
   if (mw_object_untrack(s->engine, its.h) != MW_OK) return 0;
   if (drops && s->engine->journal.entries > 0 && s->journal->restoring == 0)
