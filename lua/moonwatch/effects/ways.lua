@@ -2,16 +2,18 @@
 -- SPDX-License-Identifier: MIT
 --
 -- A way is an array of keys with the `root`'s name.  Its keys are plain values,
--- or objects that have ways of their own.  The way of an object is one of the
--- shortest, the same in all programs that do the same; of several keys in one
--- table it has the smallest.
+-- or objects that have ways of their own.  The way of an object is the first of
+-- the shortest ones, in the order of their keys: so it is the same in all
+-- programs that do the same.
 --
--- Below roots that are tracked deeply, the core's links lead from an object up
--- to what holds it.  A link has been there since the effects, or does not
--- count; of the fields that the effects wrote, the view says what they held.
--- If a root is not tracked deeply, one walk goes down from all roots, as things
--- are now.  Such a walk also finds values that no link leads to: functions,
--- coroutines, userdata and classes.
+-- A search climbs from an object to what held it, by three sorts of steps:
+--
+--     links   of the core, below roots that are tracked deeply.  One counts if
+--             it has been there since the effects
+--     held    by the fields that the effects wrote, as the view says
+--     found   by one walk down from all roots, as things are now: of all, if a
+--             root is not tracked deeply; else of what no link leads to:
+--             functions, coroutines, userdata and classes
 
 local core = require "moonwatch.core"
 local path = require "moonwatch.path"
@@ -19,14 +21,10 @@ local recorded = require "moonwatch.effects.recorded"
 
 local private = core.private
 local enters, parents = private.enters, private.parents
-local is_object = private.is_object
+local intercepts, is_object = private.intercepts, private.is_object
 
 local Ways = {}
 Ways.__index = Ways
-
--- {======================================================
--- Keys in order
--- =======================================================
 
 -- Compares two keys; objects come last, in the order of their ways, short ones
 -- first, and those without a way in the order in which they were made.
@@ -34,9 +32,11 @@ local function before(self, a, b)
   local plain = path.is_key(a)
   if plain ~= path.is_key(b) then return plain end
   if plain then return path.before(a, b) end
-  local x, y = is_object(a) and self:of(a), is_object(b) and self:of(b)
+  local asks = not self.by_any_key
+  local x = asks and is_object(a) and self:of(a) or nil
+  local y = asks and is_object(b) and self:of(b) or nil
   if not x or not y then
-    if x or y then return x ~= nil and x ~= false end
+    if x or y then return x ~= nil end
     return is_object(a) and (not is_object(b) or core.id(a) < core.id(b))
   end
   if #x ~= #y then return #x < #y end
@@ -61,93 +61,36 @@ function Ways:sorted_keys(t)
   return table.move(objects, 1, #objects, #keys + 1, keys)
 end
 
--- }======================================================
-
--- {======================================================
--- Down: one walk
--- =======================================================
-
--- Notes how a value was found, if it is an object that has no way yet.
-function Ways:find(found, queue, value, way)
-  if not is_object(value) or found[value] then return end
-  local inside = way.from == nil
-  if not inside and type(value) == "table" then
-    inside = enters(self.root, way.from, way.key, value)
-    if inside == false then return end
-  end
-  found[value] = way
-  if inside and type(value) == "table" then queue[#queue + 1] = value end
+-- Notes in a map that a field holds an object.
+local function note(map, object, parent, key)
+  local its = map[object] or {}
+  map[object] = its
+  its[#its + 1], its[#its + 2] = parent, key
 end
 
--- Looks into a table.  Remembers the table if some keys are objects.
-function Ways:look_into(found, queue, t)
-  local held, objects = self.view:contents(t), {}
-  for _, key in ipairs(path.sorted_keys(held)) do
-    self:find(found, queue, held[key], { from = t, key = key })
-  end
-  for key, value in next, held do
-    if is_object(key) and self.by_any_key then
-      self:find(found, queue, value, { from = t, key = key })
-    elseif is_object(key) then
-      objects[key] = true
-    end
-  end
-  if next(objects) ~= nil then self.under[t] = objects end
-end
-
--- Looks at what stands under objects that have been found meanwhile.
-function Ways:look_under(found, queue)
-  for t, objects in next, self.under do
-    local its = {}
-    for key in next, objects do
-      if found[key] then its[key], objects[key] = true, nil end
-    end
-    for _, key in ipairs(self:sorted_keys(its)) do
-      self:find(found, queue, self.view:get(t, key), { from = t, key = key })
-    end
-  end
-end
-
--- Returns object -> { root = name, from = object, key = key }.
+-- Walks down from all roots.  Tables that are intercepted have links, unless a
+-- root is not tracked deeply.
 function Ways:walk()
-  local found, queue = {}, {}
-  self.found, self.under = found, {}
-  for _, name in ipairs(self.names) do
-    self:find(found, queue, self.roots[name], { root = name })
+  local queue, seen = {}, {}
+  local function add(t)
+    if not seen[t] then queue[#queue + 1] = t end
+    seen[t] = true
   end
-  local i = 1
-  while queue[i] do
-    self:look_into(found, queue, queue[i])
-    i = i + 1
-    if not queue[i] then self:look_under(found, queue) end
-  end
-end
-
--- Returns the way that the walk found; below a root that is tracked deeply, as
--- far as no link knows better.
-function Ways:walked(object)
-  if not self.found then self:walk() end
-  local step, keys, above = self.found[object], {}, nil
-  if not step then return nil end
-  while step.from and not above do
-    keys[#keys + 1] = step.key
-    if self.linked[1] and private.intercepts(step.from) then
-      above = self:of(step.from)
-      if not above then return nil end
+  self.found = {}
+  for _, name in ipairs(self.names) do add(self.roots[name]) end
+  for _, t in ipairs(queue) do -- which grows
+    for key, value in next, self.view:contents(t) do
+      local is_table = type(value) == "table"
+      local is_inside -- nil for a class
+      if is_table then is_inside = enters(self.root, t, key, value) end
+      if is_object(value) and is_inside ~= false and
+        (self.walks or not (is_table and intercepts(value))) then
+        note(self.found, value, t, key)
+      end
+      if is_inside then add(value) end
     end
-    step = self.found[step.from]
   end
-  local way = above and table.move(above, 1, #above, 1, { root = above.root })
-    or { root = step.root }
-  for i = #keys, 1, -1 do way[#way + 1] = keys[i] end
-  return way
 end
-
--- }======================================================
-
--- {======================================================
--- Up: by links
--- =======================================================
 
 -- Can a key be part of a way now?  The way to an object must not lead over a
 -- field that has the object itself as its key.
@@ -183,36 +126,36 @@ function Ways:holders(object)
       add(held[i], held[i + 1])
     end
   end
+  local found = self.found and self.found[object] or {}
+  for i = 1, #found, 2 do add(found[i], found[i + 1]) end
   return list
 end
 
 -- Searches upwards for a root: `down` has, for each object above, the key and
--- the object that it leads to.
+-- the object that it leads to, and how long the way is from there.
 function Ways:climb(object)
-  local down, queue = { [object] = {} }, { object }
+  local down, queue, root = { [object] = { length = 0 } }, { object }, nil
   for _, at in ipairs(queue) do -- which grows
-    local way = { root = self.name_of[at] }
-    if way.root then
-      while down[at].key ~= nil do
-        way[#way + 1] = down[at].key
-        at = down[at].object
-      end
-      return way
-    end
-    local list = self:holders(at)
+    local length, name = down[at].length, self.name_of[at]
+    if root and length > down[root].length then break end
+    if name and (not root or name < self.name_of[root]) then root = at end
+    local list = root and {} or self:holders(at)
     for i = 1, #list, 2 do
       local parent, key = list[i], list[i + 1]
       local known = down[parent]
-      if self:is_usable(key) and (not known or
-        known.object == at and before(self, key, known.key)) then
+      if (not known or known.length > length) and self:is_usable(key) and
+        (not known or before(self, key, known.key)) then
         if not known then queue[#queue + 1] = parent end
-        down[parent] = { key = key, object = at }
+        down[parent] = { key = key, object = at, length = length + 1 }
       end
     end
   end
+  local way, at = { root = self.name_of[root] }, down[root]
+  while at and at.object do
+    way[#way + 1], at = at.key, down[at.object]
+  end
+  return root and way
 end
-
--- }======================================================
 
 -- Does no link lead to an object now?
 function Ways:is_loose(object)
@@ -220,14 +163,6 @@ function Ways:is_loose(object)
     if object == root or parents(root, object)[1] ~= nil then return false end
   end
   return true
-end
-
-function Ways:hold(object, parent, key)
-  local its = self.held[object] or {}
-  if not its[1] then self.order[#self.order + 1] = object end
-  self.held[object] = its
-  its[#its + 1] = parent
-  its[#its + 1] = key
 end
 
 -- No links lead on from what the effects took out.  So this function looks into
@@ -239,13 +174,13 @@ function Ways:look_into_loose()
     seen[object] = true
     queue[#queue + 1] = object
   end
-  for _, object in ipairs(self.order) do add(object) end
+  for object in next, self.held do add(object) end
   while #queue > 0 do
     local t = table.remove(queue)
     if not (view.ends[t] and view:is_gone(t)) then
       for key, value in next, view:contents(t) do
         if type(value) == "table" then
-          self:hold(value, t, key)
+          note(self.held, value, t, key)
           add(value)
         end
       end
@@ -253,24 +188,12 @@ function Ways:look_into_loose()
   end
 end
 
-function Ways:search(object)
-  local way
-  if type(object) == "table" and #self.linked > 0 then
-    way = self:climb(object)
-  elseif self.name_of[object] then
-    way = { root = self.name_of[object] }
-  end
-  if not way and (self.walks or type(object) ~= "table") then
-    way = self:walked(object)
-  end
-  return way
-end
-
 --- Tells whether an object without a way may have had one: the object, or one
 -- above it, or one that is a key on the way, may have moved since the effects.
 function Ways:has_moved(object)
   local queue, seen = { object }, {}
-  for _, at in ipairs(queue) do
+  if not self.linked[1] then return false end
+  for _, at in ipairs(queue) do -- which grows
     if self:has_left(at) then return true end
     for _, its in ipairs(self:holders(at)) do -- parents and keys
       if is_object(its) and not seen[its] then queue[#queue + 1] = its end
@@ -296,16 +219,22 @@ function Ways:of(object)
   local outer = self.cut
   self.cut = false
   self.busy[object] = true
-  way = self:search(object)
+  if not (self.found or self.name_of[object]) and
+    (self.walks or type(object) ~= "table") then
+    self:walk()
+  end
+  way = self:climb(object)
   self.busy[object] = nil
   if way or not self.cut then self.ways[object] = way or false end
   self.cut = outer or self.cut and not way
   return way
 end
 
---- Returns the way to a class, for which no link leads.
+--- Returns the way to a class, to which no link leads.
 function Ways:of_class(class)
-  return self:of(class) or self:walked(class)
+  if not self.found then self:walk() end
+  self.ways[class] = self.ways[class] or nil
+  return self:of(class)
 end
 
 -- Returns object -> array of the tables that the effects put into the object or
@@ -370,7 +299,7 @@ return function(roots, view, by_any_key)
   local self = setmetatable({
     roots = roots, view = view, by_any_key = by_any_key,
     names = path.sorted_keys(roots), name_of = {},
-    linked = {}, held = {}, order = {}, ways = {}, busy = {}, walks = false,
+    linked = {}, held = {}, found = nil, ways = {}, busy = {}, walks = false,
     cut = false,
   }, Ways)
   for _, name in ipairs(self.names) do
@@ -384,7 +313,7 @@ return function(roots, view, by_any_key)
     end
   end
   view:each(function(t, key, value)
-    if type(value) == "table" then self:hold(value, t, key) end
+    if type(value) == "table" then note(self.held, value, t, key) end
   end)
   self:look_into_loose()
   return self
