@@ -184,7 +184,7 @@ end
 -- Goes back and runs the second pass.  Returns nil, or a function that makes
 -- the report once the root is as after the first pass.
 local function go_back(its, first)
-  local problem = private.take_back(first[1])
+  local problem = private.store(first[1])
   if problem then error(problem[1], 0) end
   local second = pretend(WHERE, second_pass, its)
   local matching = Matching.new(its.root)

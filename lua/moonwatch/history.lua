@@ -282,7 +282,7 @@ local function finish(self, label, ok, fx, ...)
   if not ok then error(fx, 0) end
   local kept, is_step = pcall(keep, self, label, fx)
   if not kept then
-    private.take_back(fx)
+    private.store(fx)
     error(is_step, 0)
   end
   if is_step and self.on_step then self.on_step(fx, label, "run") end

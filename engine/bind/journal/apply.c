@@ -158,10 +158,10 @@ int mwb_write_back(lua_State *L) {
 
 /* A run through all writes, which an error ends at the write `at`. */
 typedef struct progress {
-  mwb_place place;
-  lua_Integer n, done, at;
+  mwb_effects *fx;
+  mwb_place place; /* of their entries */
+  lua_Integer done, at;
   made write;        /* the write `at` */
-  int undone;        /* have the entries the numbers of their undoing? */
   uint32_t cause;    /* number of the write that is the cause, or 0: to undo a
                      write, that one; else the one that has undone it */
   uint32_t *numbers; /* of the restoring writes, or NULL: nobody reads causes */
@@ -181,9 +181,10 @@ enum { PROGRESS = 3, ITS_VALUES, ITS_INSTEAD, ASIDE, N_RUN = ASIDE };
 ** object stay there if the write before was to the same object. */
 static int next_write(lua_State *L, mwb_state *s, progress *p) {
   int back = p->write.way & BACK;
-  while (p->done++ < p->n) {
+  lua_Integer n = (lua_Integer)p->fx->n;
+  while (p->done++ < n) {
     const mw_entry *entry;
-    p->at = back ? p->n + 1 - p->done : p->done;
+    p->at = back ? n + 1 - p->done : p->done;
     entry = &p->place.entries[p->at - 1];
     if (p->write.obj != entry->obj) p->write.has_contents = 0;
     lua_settop(L, p->write.has_contents ? SHADOW : 0);
@@ -204,7 +205,7 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
     p->write.kind = entry->kind;
     p->cause = !mwb_is_read(s) ? 0
                : back          ? mw_entry_number(entry)
-               : p->undone     ? entry->context
+               : p->fx->undone ? entry->context
                                : 0;
     return 1;
   }
@@ -290,20 +291,16 @@ static void run(lua_State *L, mwb_state *s, progress *p,
   lua_error(L);
 }
 
-/* Makes all writes.  Backwards, all old values are stored before the watches
-** are told, and the effects know the numbers of the writes that have restored
-** them: the causes if they are done again.  Returns nil, or a table with the
-** first error of a guard. */
-static int store_all(lua_State *L, mwb_state *s, progress *p) {
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
+/* Makes all writes backwards: all old values are stored before the watches are
+** told, and the effects know the numbers of the writes that have restored them:
+** the causes if they are done again.  Returns nil, or a table with the first
+** error of a guard. */
+static int store_back(lua_State *L, mwb_state *s, progress *p) {
+  mwb_effects *fx = p->fx;
   mwb_fold heard;
   size_t i;
   int intact;
-  if ((p->write.way & BACK) == 0) {
-    run(L, s, p, store_one);
-    return 1;
-  }
-  intact = lua_isnil(L, INSTEAD) && mwb_is_intact(L, s, FROM);
+  intact = lua_isnil(L, INSTEAD) && mwb_is_intact(s, fx);
   if (intact) fx->began = mw_age_end(s->engine);
   fx->undone = 0;
   if (mwb_is_read(s)) {
@@ -317,7 +314,7 @@ static int store_all(lua_State *L, mwb_state *s, progress *p) {
   run(L, s, p, store_one);
   lua_settop(L, HEARD);
   lua_pushnil(L);
-  if (intact) mwb_see_effects(s, fx);
+  if (intact) fx->seen = mw_age_end(s->engine);
   fx->undone = 1;
   for (i = 0; i < fx->n; i++)
     p->place.entries[i].context = (p->numbers != NULL) ? p->numbers[i] : 0;
@@ -329,43 +326,30 @@ static int store_all(lua_State *L, mwb_state *s, progress *p) {
   return 1;
 }
 
-static void begin_run(lua_State *L, progress *p, int way) {
-  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, FROM);
-  memset(p, 0, sizeof(*p));
-  lua_settop(L, PROBLEM);
-  p->place = mwb_find_entries(L, FROM);
-  p->n = (lua_Integer)fx->n;
-  p->undone = fx->undone;
-  p->write.way = way;
-}
-
 /* store(effects, by, instead, progress or nil) -> nil, or a table with the
 ** first error of a guard: asks the guards of phase "check" about all writes,
 ** and makes them; raises the error of one that refuses.  `by` is -1 to undo
-** effects, 1 to store values as they were stored, or 0. */
+** effects, 1 to store values as they were stored, 0, or nil to undo effects and
+** ask nobody. */
 static int store_writes(lua_State *L) {
   static const int ways[] = {BACK, 0, STORED};
   mwb_state *s = mwb_enter(L);
   progress p;
-  begin_run(L, &p, ways[lua_tointeger(L, BY) + 1]);
-  if (s->engine->watch.checks > 0) {
+  memset(&p, 0, sizeof(p));
+  lua_settop(L, PROBLEM);
+  p.fx = (mwb_effects *)lua_touserdata(L, FROM);
+  p.place = mwb_find_entries(L, FROM);
+  p.write.way = lua_isnil(L, BY) ? BACK : ways[lua_tointeger(L, BY) + 1];
+  if (s->engine->watch.checks > 0 && !lua_isnil(L, BY)) {
     run(L, s, &p, ask_one);
     lua_pop(L, 1);
     lua_replace(L, INSTEAD);
   }
-  return store_all(L, s, &p);
-}
-
-/* take_back(effects) -> the same: undoes effects, and asks nobody */
-static int take_back(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  progress p;
-  lua_settop(L, FROM);
-  begin_run(L, &p, BACK);
-  return store_all(L, s, &p);
+  if (p.write.way == BACK) return store_back(L, s, &p);
+  run(L, s, &p, store_one);
+  return 1;
 }
 
 /* }====================================================== */
 
-const luaL_Reg mwb_apply_functions[] = {
-    {"store", store_writes}, {"take_back", take_back}, {NULL, NULL}};
+const luaL_Reg mwb_apply_functions[] = {{"store", store_writes}, {NULL, NULL}};

@@ -285,14 +285,11 @@ static int untouched(lua_State *L) {
   return 1;
 }
 
-int mwb_is_intact(lua_State *L, const mwb_state *s, int index) {
-  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
-  mwb_place place = mwb_find_entries(L, index);
+int mwb_is_intact(const mwb_state *s, const mwb_effects *fx) {
   size_t i = 0;
   while (i < fx->n &&
-         mw_object_is_older(s->engine, place.entries[i].obj, fx->seen))
+         mw_object_is_older(s->engine, fx->entries[i].obj, fx->seen))
     i++;
-  lua_pop(L, 1);
   return i == fx->n;
 }
 
@@ -302,14 +299,10 @@ int mwb_is_intact(lua_State *L, const mwb_state *s, int index) {
 static int is_undone(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
-  int undone = fx->seen > fx->began && mwb_is_intact(L, s, 1);
+  int undone = fx->seen > fx->began && mwb_is_intact(s, fx);
   lua_pushboolean(L,
                   undone != fx->inverted && s->engine->tree.left <= fx->seen);
   return 1;
-}
-
-void mwb_see_effects(mwb_state *s, mwb_effects *fx) {
-  fx->seen = mw_age_end(s->engine);
 }
 
 void mwb_open_effects(lua_State *L) {

@@ -444,18 +444,14 @@ mwb_effects *mwb_to_effects(lua_State *L, int index);
 ** as long as the place is used. */
 mwb_place mwb_find_entries(lua_State *L, int index);
 
-/* Has none of the objects that the effects at `index` wrote been written
-** since? */
-int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
+/* Has none of the objects that the effects wrote been written since? */
+int mwb_is_intact(const mwb_state *s, const mwb_effects *fx);
 
 /* Pushes effects with the entries of an open transaction, or (`some`) with those
 ** that effects have.  Many that it `commits` share the table of values, which
 ** is the coroutine's no longer when its transactions have ended. */
 void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
                       int commits);
-
-/* The effects have been undone, and nobody had written the objects since. */
-void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 
 /* }====================================================== */
 

@@ -466,7 +466,7 @@ static int rollback_method(lua_State *L) {
   push_kept_effects(L, h->tx, 0);
   h->ended = 1; /* for the guards that are told */
   end_by_rollback(L, h->tx);
-  mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
+  ((mwb_effects *)lua_touserdata(L, 2))->seen = mw_age_end(s->engine);
   if (!lua_isnil(L, 3)) return lua_error(L);
   lua_settop(L, 2);
   return 1;

@@ -207,7 +207,7 @@ end
 function recorded:rollback(...)
   its_own(self, "rollback")
   check.nothing("rollback", ...)
-  local ok, err, problem = private.run(nil, nil, true, private.take_back, self)
+  local ok, err, problem = private.run(nil, nil, true, private.store, self)
   if not ok then error(err, 0) end
   recorded.raise(problem)
   return self
