@@ -54,24 +54,17 @@ local History, state_of, new = check.class "history"
 -- Deeds
 -- =======================================================
 
--- Returns a copy of a state, which shows the steps of that until it has others;
--- a step that it has no more is `none`: false.
-local function fork(state)
-  local copy = {}
-  for name, value in next, state do copy[name] = value end
-  copy.steps = setmetatable({}, { __index = state.steps })
-  copy.merging = setmetatable({}, { __index = state.merging })
-  copy.none = false
-  return copy
+local function copy(t)
+  local its = {}
+  for key, value in next, t do its[key] = value end
+  return its
 end
 
--- The origin takes over what the state has of its own.
-local function forget_origin(self)
-  local origin, state = self.origin, self.state
-  for i, step in next, state.steps do origin.steps[i] = step or nil end
-  for label in next, state.merging do origin.merging[label] = true end
-  state.steps, state.merging, state.none = origin.steps, origin.merging, nil
-  self.origin, self.deeds = nil, {}
+-- Returns a copy of a state.
+local function fork(state)
+  local its = copy(state)
+  its.steps, its.merging = copy(state.steps), copy(state.merging)
+  return its
 end
 
 local Busy = { __close = function(self) self.busy = false end }
@@ -86,7 +79,9 @@ local function settle(self)
     end
     self.state = state
   end
-  if self.origin and next(self.notes) == nil then forget_origin(self) end
+  if self.origin and next(self.notes) == nil then
+    self.origin, self.deeds = nil, {}
+  end
 end
 
 -- Returns the state of a history.
@@ -171,7 +166,7 @@ end
 
 -- Forgets the steps after `i`.
 local function cut(state, i)
-  for k = state.last, i + 1, -1 do state.steps[k] = state.none end
+  for k = state.last, i + 1, -1 do state.steps[k] = nil end
   state.last = i
 end
 
@@ -183,7 +178,7 @@ local function put(state, step)
   state.at, state.last, state.sealed = at, at, false
   if at - first >= state.limit then
     state.base = state.steps[first].id
-    state.steps[first], state.first = state.none, first + 1
+    state.steps[first], state.first = nil, first + 1
   end
 end
 
@@ -277,21 +272,17 @@ local function keep(self, label, fx)
   return true
 end
 
--- A run has returned.  If there is no memory for the step, there was no run.
+-- A run has returned, of the history `self`, or in another run of it (false).
+-- If there is no memory for the step, there was no run.
 local function finish(self, label, ok, fx, ...)
   if not ok then error(fx, 0) end
+  if not self then return ... end
   local kept, is_step = pcall(keep, self, label, fx)
   if not kept then
     private.store(fx)
     error(is_step, 0)
   end
   if is_step and self.on_step then self.on_step(fx, label, "run") end
-  return ...
-end
-
--- Results of a run inside another run.
-local function inner(ok, fx, ...)
-  if not ok then error(fx, 0) end
   return ...
 end
 
@@ -302,8 +293,8 @@ function History:run(label, fn, ...)
   self = state_of(self, "run")
   check.argument(type(label) == "string", 1, "run", "string", label)
   check.argument(type(fn) == "function", 2, "run", "function", fn)
-  if is_in_run(self) then return inner(run(nil, nil, false, fn, ...)) end
-  return finish(self, label, run(self, label, false, fn, ...))
+  local outer = not is_in_run(self) and self
+  return finish(outer, label, run(self, label, not outer, fn, ...))
 end
 
 -- }======================================================
@@ -441,7 +432,7 @@ return function(opts)
   return new(setmetatable({
     state = {
       steps = {}, first = 1, at = 0, last = 0, base = 0, saved = 0,
-      sealed = false, merging = {}, none = nil,
+      sealed = false, merging = {},
       limit = opts.limit or math.huge, merge_window = opts.merge_window,
     },
     origin = nil, deeds = {}, stale = false, last_id = 0,
