@@ -75,18 +75,6 @@ function View:fresh(t)
   return private.untouched(self.fx, t, self.changed[t] ~= nil)
 end
 
---- Calls `visit(t, key, value)` for the fields of which the view knows more
--- than the objects show, in the order of the entries; `value` is nil for an
--- absent field.
-function View:each(visit)
-  for _, e in ipairs(self.list) do
-    local key, its = e.key, self.changed[e.object]
-    if key ~= nil and its and its[key] ~= nil then
-      visit(e.object, key, self:get(e.object, key))
-    end
-  end
-end
-
 -- Returns the set of the tables that are in the written fields at the end, of
 -- objects that are tracked.
 local function tables_in(changed)

@@ -40,10 +40,6 @@ local function fail(message, ...) error { message:format(...) } end
 local function yes() return true end
 local function no() fail "it has a class" end
 
--- {======================================================
--- Writing
--- =======================================================
-
 -- Returns the list of which the bytes are a snapshot, and class -> name.
 local function list_of(script, root)
   local places, fills, names = {}, {}, {}
@@ -113,12 +109,7 @@ function bytes.to_bytes(self, root)
   return HEAD .. text
 end
 
--- }======================================================
-
--- {======================================================
--- Reading: an error is a table with the message
--- =======================================================
-
+-- Reads bytes; an error is a table with the message.
 local Reader = {}
 Reader.__index = Reader
 
@@ -225,8 +216,6 @@ local function read(root, text, make)
   while at <= #list do writes[#writes + 1], at = self:write(at) end
   return writes
 end
-
--- }======================================================
 
 -- Objects of classes are made by the program's functions, so they are made when
 -- all has been found right; then all is done once more.

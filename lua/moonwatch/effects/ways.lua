@@ -312,9 +312,11 @@ return function(roots, view, by_any_key)
       self.walks = true
     end
   end
-  view:each(function(t, key, value)
-    if type(value) == "table" then note(self.held, value, t, key) end
-  end)
+  for _, e in ipairs(view.list) do
+    local its, value = view.changed[e.object], nil
+    if its and its[e.key] ~= nil then value = view:get(e.object, e.key) end
+    if type(value) == "table" then note(self.held, value, e.object, e.key) end
+  end
   self:look_into_loose()
   return self
 end

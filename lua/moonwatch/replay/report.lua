@@ -12,8 +12,7 @@ local raw = core.private.raw
 local report = {}
 
 -- The state as it is now, for ways.lua.
-local now = { ends = {} }
-function now.each() end
+local now = { ends = {}, list = {}, changed = {} }
 function now.get(_, t, key) return rawget(raw(t), key) end
 function now.contents(_, t) return raw(t) end
 
