@@ -256,7 +256,7 @@ local function seal(state) state.sealed = true end
 -- }======================================================
 
 -- {======================================================
--- Runs
+-- Runs, undo and redo
 -- =======================================================
 
 -- Makes a step of the effects of a run.  Returns whether it is one.
@@ -296,12 +296,6 @@ function History:run(label, fn, ...)
   local outer = not is_in_run(self) and self
   return finish(outer, label, run(self, label, not outer, fn, ...))
 end
-
--- }======================================================
-
--- {======================================================
--- Undo and redo
--- =======================================================
 
 -- Undoes the last step (`by` is -1) or does the next one again (1); called by
 -- the method that the program calls.

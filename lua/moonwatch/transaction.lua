@@ -96,29 +96,13 @@ end
 -- The extras of a transaction are a table, which the core has until the end:
 --
 --     where, label    options
---     start()         begins what else the options ask for,
---     keep(fx)        keeps the results with the effects,
---     finish()        and ends what was begun
+--     globals, reads  likewise
+--     tracks, set     are the globals tracked, and the set of the reads,
+--     keep(fx)        which this function keeps with the effects
+--     finish()        ends what a file of the library has begun besides
 --     scope           of a running trace
 --     1, 2, ...       what is called if the transaction is taken back:
 --                     functions, and the extras of transactions inside
-
--- Adds what `opts` asks for besides where and label.
-local function add_parts(extras, opts)
-  local its, begun
-  function extras.start()
-    if opts.globals then
-      track(opts.globals)
-      begun = true
-    end
-    if opts.reads then its = begin_reads() end
-  end
-  function extras.keep(fx) reads_of[fx] = its end
-  function extras.finish()
-    if its then finish_reads(its) end
-    if begun then untrack(opts.globals) end
-  end
-end
 
 local OPTIONS = {
   where = "boolean", globals = "table", reads = "boolean", label = "string",
@@ -130,16 +114,22 @@ local function prepare(opts, name)
   if type(opts) == "string" then return { label = opts } end
   check.argument(type(opts) == "table", 1, name, "string or table", opts)
   check.options(opts, OPTIONS, 1, name)
-  local extras = { where = opts.where, label = opts.label }
-  if opts.globals or opts.reads then add_parts(extras, opts) end
-  return extras
+  return { where = opts.where, label = opts.label, globals = opts.globals,
+    reads = opts.reads }
 end
 
 local function begin(extras, is_traced)
   if is_traced then
     extras.scope = private.begin_scope("transaction", "transaction")
   end
-  if extras.start then extras.start() end
+  if extras.globals then
+    track(extras.globals)
+    extras.tracks = true
+  end
+  if extras.reads then
+    extras.set = begin_reads()
+    function extras.keep(fx) reads_of[fx] = extras.set end
+  end
 end
 
 local function end_scope(scope, committed)
@@ -165,6 +155,8 @@ end
 
 local function finish(extras, committed)
   if extras.finish then pcall(extras.finish) end
+  if extras.set then pcall(finish_reads, extras.set) end
+  if extras.tracks then pcall(untrack, extras.globals) end
   if extras.scope then pcall(end_scope, extras.scope, committed) end
   if not committed then return call_all(extras) end
 end

@@ -39,6 +39,16 @@ function fold.entry(fx, i)
     where = where }
 end
 
+--- Returns an array of the entries whose objects are alive.
+function fold.list(fx)
+  local list = {}
+  for i = 1, #fx do
+    local e = fold.entry(fx, i)
+    if e.object ~= nil then list[#list + 1] = e end
+  end
+  return list
+end
+
 --- Returns a fold of no entries.
 function fold.new()
   return {
@@ -70,25 +80,22 @@ end
 
 --- Adds the entries of effects.  Returns the fold.
 function fold.add(self, fx)
-  for i = 1, #fx do
-    local e = fold.entry(fx, i)
-    local object = e.object
-    if object ~= nil then
-      local its, name = self.fields[object] or {}, name_of(e.key, e.kind)
-      if (its[STATE] ~= nil) ~= (name == STATE) then its = {} end
-      local field = its[name]
-      self.n = self.n + 1
-      if not field then
-        field = { first = e, last = e, at = self.n }
-        self.list[#self.list + 1] = field
-        self.fields[object], its[name] = its, field
-      else
-        if net_kind(field) then self.changed = self.changed - 1 end
-        if not fold.is(field) then field.at = self.n end
-        field.last = e
-      end
-      if net_kind(field) then self.changed = self.changed + 1 end
+  for _, e in ipairs(fold.list(fx)) do
+    local object, name = e.object, name_of(e.key, e.kind)
+    local its = self.fields[object] or {}
+    if (its[STATE] ~= nil) ~= (name == STATE) then its = {} end
+    local field = its[name]
+    self.n = self.n + 1
+    if not field then
+      field = { first = e, last = e, at = self.n }
+      self.list[#self.list + 1] = field
+      self.fields[object], its[name] = its, field
+    else
+      if net_kind(field) then self.changed = self.changed - 1 end
+      if not fold.is(field) then field.at = self.n end
+      field.last = e
     end
+    if net_kind(field) then self.changed = self.changed + 1 end
   end
   return self
 end

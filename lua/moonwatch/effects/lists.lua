@@ -21,8 +21,6 @@ local raw, sum = private.raw, private.sum
 
 local lists = {}
 
-local function stored(list, key) return rawget(raw(list), key) end
-
 -- Returns what is known of a table whose length the effects have changed, by
 -- its fields in a fold; nil if it is no list, or as long as before.
 local function list_of(object, fields)
@@ -38,9 +36,10 @@ local function list_of(object, fields)
       end
     end
   end
+  local held = raw(object)
   if net == 0 or high - low + 1 ~= math.abs(net) or
-    stored(object, high + 1) ~= nil or
-    low > 1 and stored(object, low - 1) == nil then
+    rawget(held, high + 1) ~= nil or
+    low > 1 and rawget(held, low - 1) == nil then
     return nil
   end
   local border, n = net > 0 and high or low - 1, 0
@@ -101,9 +100,10 @@ end
 function lists.find_changed(list, by)
   for _, known in ipairs(list) do
     local object, border = known.object, border_of(known, by)
+    local held = raw(object)
     local expected = by < 0 and known.after or known.before
-    if known.net ~= 0 and (stored(object, border + 1) ~= nil or
-      border > 0 and stored(object, border) == nil or
+    if known.net ~= 0 and (rawget(held, border + 1) ~= nil or
+      border > 0 and rawget(held, border) == nil or
       expected and sum(object, known.first, border) ~= expected) then
       return known
     end

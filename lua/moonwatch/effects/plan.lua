@@ -123,7 +123,7 @@ end
 -- }======================================================
 
 -- {======================================================
--- Stores and loads
+-- Writes
 -- =======================================================
 
 -- Returns the object of an item, which the function `name` changes; raises if
@@ -221,12 +221,6 @@ function Plan:load_global(name, env)
   return load(entry, item.env[name])
 end
 
--- }======================================================
-
--- {======================================================
--- Pending writes
--- =======================================================
-
 --- Marks an object as modified, without a write.
 function Plan:mark(object)
   self = state_of(self, "mark")
@@ -274,7 +268,7 @@ end
 -- }======================================================
 
 -- {======================================================
--- Scopes
+-- Scopes, saves, hooks, callbacks
 -- =======================================================
 
 --- Begins a scope.  Until the scope is closed, writes to objects that were
@@ -290,12 +284,6 @@ function Plan:allow(object)
   check.that(self.its.of[object], 1, "allow", "is not tracked")
   scope.allow(self.scopes, object)
 end
-
--- }======================================================
-
--- {======================================================
--- Saves, hooks, callbacks
--- =======================================================
 
 --- Calls `ctx:save(...)` when the plan is applied.
 function Plan:save(ctx, ...)
@@ -342,7 +330,7 @@ end
 -- }======================================================
 
 -- {======================================================
--- Forgetting
+-- Forgetting, and several plans
 -- =======================================================
 
 -- Adds the values to `roots` that the plan holds in any case.
@@ -380,12 +368,6 @@ function Plan:clear(...)
   check.nothing("clear", ...)
   clear(self)
 end
-
--- }======================================================
-
--- {======================================================
--- Several plans
--- =======================================================
 
 -- Returns the state of another plan.
 local function check_other(other, name)

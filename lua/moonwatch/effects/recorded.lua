@@ -60,14 +60,7 @@ end
 -- =======================================================
 
 --- Returns an array of the entries whose objects are alive.
-function recorded.list(self)
-  local list = {}
-  for i = 1, #self do
-    local entry = entry_at(self, i)
-    if entry.object ~= nil then list[#list + 1] = entry end
-  end
-  return list
-end
+recorded.list = fold.list
 
 --- Returns an iterator of all entries, in the order of the program.
 function recorded:entries()

@@ -143,23 +143,6 @@ function Script:write(e)
   }
 end
 
--- The contents of new tables include the writes to them; and what came and went
--- within the effects is left out.  No other write may be without a way.
-function Script:check_unplaced()
-  local loose = {}
-  for _, e in ipairs(self.unplaced) do
-    if not self.known[e.object] then loose[#loose + 1] = e end
-  end
-  self.ways:check_loose(loose, self.after)
-end
-
--- Makes sure that the script can make the calls.
-function Script:call(calls)
-  for _, call in ipairs(calls) do
-    for i = 1, call.n do self:need(call[i]) end
-  end
-end
-
 local function make(fx, names, calls, by_name)
   local first, last = before_after(fx, names)
   local self = setmetatable({
@@ -167,10 +150,18 @@ local function make(fx, names, calls, by_name)
     by_name = by_name, classes = {}, places = {}, tables = {}, writes = {},
     unplaced = {}, below = {}, calls = calls or {},
   }, Script)
-  self:call(self.calls)
+  for _, call in ipairs(self.calls) do
+    for i = 1, call.n do self:need(call[i]) end
+  end
   for _, e in ipairs(recorded.list(fx:squash())) do self:write(e) end
   for _, its in ipairs(self.tables) do self:fill(its) end -- which grows
-  self:check_unplaced()
+  -- The contents of new tables include the writes to them; and what came and
+  -- went within the effects is left out.  No other write may be without a way.
+  local loose = {}
+  for _, e in ipairs(self.unplaced) do
+    if not self.known[e.object] then loose[#loose + 1] = e end
+  end
+  self.ways:check_loose(loose, self.after)
   return self
 end
 

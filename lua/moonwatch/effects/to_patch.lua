@@ -205,24 +205,17 @@ end
 -- Operations
 -- =======================================================
 
-local function node_of(way)
-  local node = {}
-  for _, key in ipairs(way) do node = { up = node, key = key } end
-  return node
-end
-
--- Returns the pointer of a way that JSON can say.
+-- Returns the pointer of a way that JSON can say, and its last node.
 local function pointer_of(way)
-  for i, key in ipairs(way) do
+  local node = {}
+  for _, key in ipairs(way) do
     local what = type(key) ~= "string" and math.type(key) ~= "integer" and
       json.NO_KIND or type(key) == "string" and not utf8.len(key) and
       "a key that is not UTF-8"
-    if what then
-      local above = table.move(way, 1, i - 1, 1, {})
-      fail(json.message(what, node_of(above)))
-    end
+    if what then fail(json.message(what, node)) end
+    node = { up = node, key = key }
   end
-  return pointer.text(way, #way)
+  return pointer.text(way, #way), node
 end
 
 -- Adds the operations that make one part of a table equal to another.  `place`
@@ -329,11 +322,11 @@ function Patch:is_mixed(t, keys, kind)
 end
 
 function Patch:anchor_operations(t)
-  local way, keys = self.ways:of(t), self.fields[t]
-  local path, kind = pointer_of(way), kind_of(keys)
+  local keys, path, node = self.fields[t], pointer_of(self.ways:of(t))
+  local kind = kind_of(keys)
   if not kind then return self:other(t, path) end
   if self:is_mixed(t, keys, kind) then
-    fail(json.message(json.NO_KIND, node_of(way)))
+    fail(json.message(json.NO_KIND, node))
   end
   self[kind](self, t, keys, path)
 end
