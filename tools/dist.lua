@@ -125,8 +125,8 @@ local HEAD = [[
 #ifndef _DARWIN_C_SOURCE
 #define _DARWIN_C_SOURCE
 #endif
-#elif !defined(_POSIX_C_SOURCE)
-#define _POSIX_C_SOURCE 200809L
+#elif !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700
 #endif
 
 ]]

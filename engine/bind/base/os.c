@@ -6,14 +6,15 @@
 */
 #if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
 #define _DARWIN_C_SOURCE /* for nanoseconds of files */
-#elif !defined(_POSIX_C_SOURCE)
-#define _POSIX_C_SOURCE 200809L /* likewise, and for clock_gettime */
+#elif !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700 /* likewise, and for clock_gettime and realpath */
 #endif
 
 #include "os.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #if defined(_WIN32)
 
@@ -43,11 +44,13 @@ int mwb_os_look(const char *path, int64_t *changed, int64_t *size) {
   return 1;
 }
 
-int mwb_os_is_special(const char *path) {
+const char *mwb_os_place(const char *path, char *place) {
   DWORD is = GetFileAttributesA(path);
-  return is != INVALID_FILE_ATTRIBUTES &&
-         (is & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE |
-                FILE_ATTRIBUTE_REPARSE_POINT)) != 0;
+  int special = is != INVALID_FILE_ATTRIBUTES &&
+                (is & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE |
+                       FILE_ATTRIBUTE_REPARSE_POINT)) != 0;
+  (void)place;
+  return special ? NULL : path;
 }
 
 int mwb_os_move(const char *path, const char *to) {
@@ -83,9 +86,11 @@ int mwb_os_look(const char *path, int64_t *changed, int64_t *size) {
   return 1;
 }
 
-int mwb_os_is_special(const char *path) {
+const char *mwb_os_place(const char *path, char *place) {
   struct stat st;
-  return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+  if (lstat(path, &st) != 0 || S_ISREG(st.st_mode)) return path;
+  return (stat(path, &st) == 0 && S_ISREG(st.st_mode)) ? realpath(path, place)
+                                                       : NULL;
 }
 
 int mwb_os_move(const char *path, const char *to) {

@@ -2,10 +2,10 @@
 ** trace_file.c - traces as files.
 ** SPDX-License-Identifier: MIT
 **
-** A trace is written to a new file beside the one at the path, which it
-** replaces when it is complete.  A link, a device, or anything but a plain
-** file, is written to directly.  Between opening and closing a file nothing can
-** raise.
+** A trace is written to a new file beside the one at the path, or to which a
+** link there leads, and replaces that one when it is complete.  A device, or
+** anything but a plain file, is written to directly.  Between opening and
+** closing a file nothing can raise.
 */
 #include "../base/os.h"
 
@@ -54,25 +54,26 @@ static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
 
 #define ATTEMPTS 20
 
-/* Opens a file that is not there yet, and leaves its name at BESIDE. */
-static FILE *open_beside(lua_State *L) {
+/* Opens a file beside a place that is not there yet, and leaves its name at
+** BESIDE. */
+static FILE *open_beside(lua_State *L, const char *place) {
   FILE *file = NULL;
   int i;
   for (i = 0; i < ATTEMPTS && file == NULL; i++) {
     lua_settop(L, TAIL);
-    lua_pushfstring(L, "%s.%d.tmp", lua_tostring(L, PATH), i);
+    lua_pushfstring(L, "%s.%d.tmp", place, i);
     file = fopen(lua_tostring(L, BESIDE), "wbx");
     if (file == NULL && errno != EEXIST) break;
   }
   return file;
 }
 
-static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t) {
-  const char *path = lua_tostring(L, PATH);
-  FILE *file = open_beside(L);
+static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t,
+                        const char *place) {
+  FILE *file = open_beside(L, place);
   int problem, code = write_file(L, s, t, file);
   if (file == NULL) return code;
-  if (code == MW_OK && !mwb_os_move(lua_tostring(L, BESIDE), path))
+  if (code == MW_OK && !mwb_os_move(lua_tostring(L, BESIDE), place))
     code = MW_REFUSED;
   problem = errno;
   if (code != MW_OK) remove(lua_tostring(L, BESIDE));
@@ -91,13 +92,15 @@ static int failed(lua_State *L, const char *why) {
 static int write_trace(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   const mw_trace *t = mwb_check_trace(L, s, "write");
-  const char *path = luaL_checkstring(L, PATH);
+  const char *path = luaL_checkstring(L, PATH), *place;
+  char buffer[MWB_OS_LONGEST];
   int code;
   lua_settop(L, TAIL);
   if (strlen(path) != lua_rawlen(L, PATH))
     return failed(L, "there is a zero in it");
-  code = mwb_os_is_special(path) ? write_file(L, s, t, fopen(path, "wb"))
-                                 : replace_file(L, s, t);
+  place = mwb_os_place(path, buffer);
+  code = (place == NULL) ? write_file(L, s, t, fopen(path, "wb"))
+                         : replace_file(L, s, t, place);
   if (code == MW_REFUSED) return failed(L, strerror(errno));
   mwb_check(L, code);
   lua_pushboolean(L, 1);
