@@ -1056,7 +1056,8 @@ return {
     { "metrics:in_progress() -> entered: boolean", [[Tells whether the context
       is entered.]] },
     { "metrics:to_json() -> text: string", [[Returns the metrics as a JSON
-      object: those of now, or of the last report.]] },
+      object: those of now, or of the last report. A key that is a number or a
+      boolean is its text.]] },
     { "metrics:increment(name: string, n?: number)", [[Adds `n`, or 1, to a
       metric.]] },
     { "metrics:set(name: string, value: any, overwrite?: boolean)", [[Sets a

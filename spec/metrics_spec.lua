@@ -276,6 +276,30 @@ describe("metrics", function()
     assert.equal("{}", mw.metrics():to_json())
   end)
 
+  it("have JSON's keys as JSON: the text of a number or a boolean", function()
+    local function json_of(name, ...)
+      local m <close> = mw.metrics()
+      m[name](m, "t", ...)
+      local text = m:to_json()
+      m:leave()
+      assert.equal(text, m:to_json())
+      return text
+    end
+    assert.equal('{"t":{"5":true}}', json_of("add_to_set", 5))
+    assert.equal('{"t":{"1":true}}', json_of("add_to_set", 1))
+    assert.equal('{"t":{"true":true}}', json_of("add_to_set", true))
+    assert.equal('{"t":{"table":true}}', json_of("add_to_set", {}))
+    assert.equal('{"t":{"[x]":2}}', json_of("set_key", "[x]", 2))
+    assert.equal('{"t":{"0.5":2}}', json_of("set_key", 0.5, 2))
+    assert.equal('{"t":{"a":{"7":{"true":1}}}}',
+      json_of("set", { a = { [7] = { [true] = 1 } } }))
+    assert.equal('{"t":[1,2]}', json_of("set", { 1, 2 }))
+    assert.matches('^{"t":%[{.*"key":"a".*}%]}$', json_of("top_n", "a", 1, 1))
+    local all = {}
+    for i = 1, 20000 do all[i] = i end
+    assert.equal(#"{'t':[]}" + #table.concat(all, ","), #json_of("set", all))
+  end)
+
   it("are used as they should be", function()
     local m <close> = mw.metrics()
     misuse("bad argument #2 to 'set' (value expected, got nil)", m.set, m, "a")

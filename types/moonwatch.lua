@@ -1185,7 +1185,8 @@ function metrics:leave(err) end
 ---@return boolean entered
 function metrics:in_progress() end
 
----Returns the metrics as a JSON object: those of now, or of the last report.
+---Returns the metrics as a JSON object: those of now, or of the last report. A
+---key that is a number or a boolean is its text.
 ---@return string text
 function metrics:to_json() end
 

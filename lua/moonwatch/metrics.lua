@@ -2,10 +2,10 @@
 -- exit.
 -- SPDX-License-Identifier: MIT
 --
--- In the state, `values` is the table for the report; `kinds` says by which
--- method each metric was made.  A new context is entered once, so that `local m
--- <close> = mw.metrics()` is a scope; if `enter` is the first method that is
--- called, the context begins anew.
+-- In the state, `values` is the table for the report, or `last` that of the
+-- former one; `kinds` says by which method each metric was made.  A new context
+-- is entered once, so that `local m <close> = mw.metrics()` is a scope; if
+-- `enter` is the first method that is called, the context begins anew.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
@@ -21,8 +21,10 @@ private.metrics_sums = private.metrics_sums or {}
 
 local entries = 0
 
-local function misuse(level, name, message, ...)
-  error(("'%s': " .. message):format(name, ...), level + 1)
+-- Raises if something is `wrong`; called by the method `name`, or at a `depth`
+-- below the method.
+local function misuse(name, wrong, depth)
+  if wrong then error(("'%s': %s"):format(name, wrong), 3 + (depth or 0)) end
 end
 
 local function begin(self)
@@ -32,17 +34,15 @@ local function begin(self)
   private.metrics[self] = entries
 end
 
-local function kind_of(value) return math.type(value) or type(value) end
-
--- Raises unless the schema of the context has the metric, with this type.
-local function check_schema(self, level, name, metric, is)
+-- Returns what the context's schema has against a metric of this type, or nil.
+local function mistake_of(self, metric, is)
   local wanted = self.schema and self.schema[metric]
   if self.schema and not wanted then
-    misuse(level + 1, name, "the schema has no '%s'", metric)
+    return ("the schema has no '%s'"):format(metric)
   end
   if wanted and wanted ~= is and
     not (wanted == "number" and (is == "integer" or is == "float")) then
-    misuse(level + 1, name, "'%s' has the type %s, not %s", metric, wanted, is)
+    return ("'%s' has the type %s, not %s"):format(metric, wanted, is)
   end
 end
 
@@ -65,7 +65,7 @@ local function leave(self, err)
   for metric, value in next, values do
     if math.type(value) then sums[metric] = (sums[metric] or 0) + value end
   end
-  self.values, self.kinds, self.last = nil, nil, values
+  self.values, self.last = nil, values
   private.metrics[self] = nil
   if self.on_exit then
     protect("metrics", self.on_exit, self.start, stop, values, err)
@@ -76,7 +76,7 @@ end
 -- error `err` if there was one.
 function Metrics:leave(err)
   self = state_of(self, "leave")
-  if self.depth == 0 then misuse(2, "leave", "it was not entered") end
+  misuse("leave", self.depth == 0 and "it was not entered")
   leave(self, err)
 end
 
@@ -96,11 +96,8 @@ end
 -- state.
 local function open(self, name, metric)
   self = state_of(self, name, 1)
-  if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
-  if type(metric) ~= "string" then
-    error(("bad argument #1 to '%s' (string expected, got %s)"):format(name,
-      type(metric)), 3)
-  end
+  misuse(name, self.depth == 0 and "the metrics are not entered", 1)
+  check.argument(type(metric) == "string", 1, name, "string", metric, 1)
   self.fresh = false
   return self
 end
@@ -110,14 +107,13 @@ local function assign(self, metric, kind, value)
   self.values[metric], self.kinds[metric] = value, kind
 end
 
--- Returns the value of a metric that only methods of this kind may make; nil if
--- there is none.
-local function of_kind(self, level, name, metric, kind)
-  check_schema(self, level + 1, name, metric, kind)
+-- Returns the table of a metric that only methods of this kind may make; the
+-- metric begins with an empty one.
+local function table_of(self, name, metric, kind)
   local former = self.kinds[metric]
-  if former and former ~= kind then
-    misuse(level + 1, name, "'%s' is a %s, not a %s", metric, former, kind)
-  end
+  misuse(name, mistake_of(self, metric, kind) or former and former ~= kind and
+    ("'%s' is a %s, not a %s"):format(metric, former, kind), 1)
+  if not former then assign(self, metric, kind, {}) end
   return self.values[metric]
 end
 
@@ -125,22 +121,20 @@ local function is_key(value) return value ~= nil and value == value end
 
 -- Raises unless the method `name` can set a metric.
 local function check_value(self, name, metric, value, overwrite)
-  if self.kinds[metric] and not overwrite then
-    misuse(3, name, "'%s' is set already", metric)
-  end
-  check_schema(self, 3, name, metric, kind_of(value))
+  misuse(name, self.kinds[metric] and not overwrite and
+    ("'%s' is set already"):format(metric) or
+    mistake_of(self, metric, math.type(value) or type(value)), 1)
 end
 
 --- Adds `n` (or 1) to a metric, which begins with 0.
 function Metrics:increment(metric, n)
   self = open(self, "increment", metric)
   check.argument(n == nil or type(n) == "number", 2, "increment", "number", n)
-  local value = self.values[metric]
-  if value ~= nil and math.type(value) == nil then
-    misuse(2, "increment", "'%s' is not a number", metric)
-  end
-  value = (value or 0) + (n or 1)
-  check_schema(self, 2, "increment", metric, math.type(value))
+  local value = self.values[metric] or 0
+  misuse("increment", self.values[metric] ~= nil and not math.type(value) and
+    ("'%s' is not a number"):format(metric))
+  value = value + (n or 1)
+  misuse("increment", mistake_of(self, metric, math.type(value)))
   assign(self, metric, "value", value)
 end
 
@@ -168,24 +162,18 @@ function Metrics:update(values, overwrite)
   self.values, self.kinds = its.values, its.kinds
 end
 
--- Puts a field into a metric that is a table of some kind.
-local function put(self, name, metric, kind, key, value)
-  check.argument(is_key(key), 2, name, "key", key, 1)
-  local its = of_kind(self, 3, name, metric, kind) or {}
-  its[key] = value
-  assign(self, metric, kind, its)
-end
-
 --- Sets a field of a metric that is a table.
 function Metrics:set_key(metric, key, value)
   self = open(self, "set_key", metric)
-  put(self, "set_key", metric, "table", key, value)
+  check.argument(is_key(key), 2, "set_key", "key", key)
+  table_of(self, "set_key", metric, "table")[key] = value
 end
 
 --- Adds a member to a metric that is a set: { [member] = true }.
 function Metrics:add_to_set(metric, member)
   self = open(self, "add_to_set", metric)
-  put(self, "add_to_set", metric, "set", member, true)
+  check.argument(is_key(member), 2, "add_to_set", "key", member)
+  table_of(self, "add_to_set", metric, "set")[member] = true
 end
 
 -- Puts an entry into a sorted list of `n`, unless its key is there with a value
@@ -213,9 +201,8 @@ function Metrics:top_n(metric, key, value, n)
     "number", value)
   check.argument(math.type(n) == "integer" and n > 0, 4, "top_n",
     "positive integer", n)
-  local list = of_kind(self, 2, "top_n", metric, "list") or {}
-  keep_top(list, { key = key, value = value }, n)
-  assign(self, metric, "list", list)
+  keep_top(table_of(self, "top_n", metric, "list"),
+    { key = key, value = value }, n)
 end
 
 --- Tells whether the context is entered.
@@ -223,14 +210,30 @@ function Metrics:in_progress()
   return state_of(self, "in_progress").depth > 0
 end
 
---- Returns the metrics as the text of a JSON object: those of now, or of the
--- last report.
-function Metrics:to_json()
-  self = state_of(self, "to_json")
-  return private.json(self.values or self.last or {})
+local metrics = {}
+
+--- Returns a copy of a table whose keys are texts, as in an object of JSON.
+function metrics.named(t)
+  local copy = {}
+  for key, value in next, t do
+    copy[(math.type(key) or type(key) == "boolean") and tostring(key) or
+      key] = value
+  end
+  return copy
 end
 
-local metrics = {}
+--- Returns the metrics as the text of a JSON object: those of now, or of the
+-- last report.  What is a table or a set is an object, whatever its keys are.
+function Metrics:to_json()
+  self = state_of(self, "to_json")
+  local values = {}
+  for metric, value in next, self.values or self.last do
+    local kind = self.kinds[metric]
+    values[metric] = (kind == "table" or kind == "set") and
+      metrics.named(value) or value
+  end
+  return private.json(values)
+end
 
 --- Adds to a column of all contexts that are entered.  Never raises.
 function metrics.column(column, n)
@@ -268,7 +271,7 @@ local function new_metrics(_, opts)
   opts = check.options(opts, OPTIONS, 1, "metrics")
   local mistake = opts.schema and mistake_in(opts.schema)
   check.that(not mistake, 1, "metrics", mistake)
-  local self = { on_exit = opts.on_exit, depth = 1, fresh = true, last = false }
+  local self = { on_exit = opts.on_exit, depth = 1, fresh = true }
   if opts.schema then
     self.schema = {}
     for metric, kind in next, opts.schema do self.schema[metric] = kind end

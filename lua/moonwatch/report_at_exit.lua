@@ -7,6 +7,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local counters = require "moonwatch.counters"
+local metrics = require "moonwatch.metrics"
 local times = require "moonwatch.times"
 
 local private = core.private
@@ -24,20 +25,14 @@ local function text()
   }
 end
 
-local function copy(t)
-  local result = {}
-  for key, value in next, t do result[tostring(key)] = value end
-  return result
-end
-
 local function json()
   local sections = {}
   for name, section in pairs(counters.counters) do
-    sections[tostring(name)] = copy(section)
+    sections[name] = metrics.named(section)
   end
   return private.json {
     times = times.times("table", true), spent = times.time_spent(),
-    counters = sections, metrics = copy(private.metrics_sums),
+    counters = metrics.named(sections), metrics = private.metrics_sums,
   } .. "\n"
 end
 

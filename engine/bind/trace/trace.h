@@ -91,7 +91,8 @@ void mwb_trace_batch(lua_State *L, mwb_state *s, uint64_t guards);
 ** next text is made; NULL if there is no memory. */
 const char *mwb_json(lua_State *L, mwb_state *s, int index, size_t *len);
 
-/* The same for a trace; if there is no memory, the object says so. */
+/* The same for a trace: keys that are no strings are in brackets, and a long
+** text is cut; if there is no memory, the object says so. */
 const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
 /* Like `mwb_args`, for a JSON array of the table's values at 1, 2, ... */

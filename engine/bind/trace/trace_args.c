@@ -13,14 +13,15 @@
 #include "../traps/traps.h"
 #include "trace.h"
 
-/* Of deeper tables, and of what comes when the text is longer, the text says
-** only how much it is. */
+/* Of deeper tables, and of what comes when the text of an event is longer, the
+** text says only how much it is. */
 #define MAX_DEPTH 8
 #define MAX_ARGS 65536
 
 typedef struct encoder {
   lua_State *L;
   mwb_state *s;
+  int is_event; /* or the text is for any reader of JSON, and whole */
   mwi_json out;
   char buffer[512];
 } encoder;
@@ -42,9 +43,10 @@ static int append(void *ud, const char *bytes, size_t n) {
   return 1;
 }
 
-static void begin(encoder *en, lua_State *L, mwb_state *s) {
+static void begin(encoder *en, lua_State *L, mwb_state *s, int is_event) {
   en->L = L;
   en->s = s;
+  en->is_event = is_event;
   en->out.sink = append;
   en->out.ud = s;
   en->out.buffer = en->buffer;
@@ -115,11 +117,11 @@ static void put_value(encoder *en, int index, int depth) {
 /* {======================================================
 ** Keys
 **
-** JSON's keys are strings.  The keys of a table become different strings: a
-** string stays, and another key becomes its text in brackets, [1] or [true] or
-** [function].  A string that begins with a bracket, or is no UTF-8, becomes
-** ["..."], with escapes.  A key that is an object is followed by its number
-** among these keys.
+** JSON's keys are strings.  In an event, the keys of a table become different
+** strings: a string stays, and another key becomes its text in brackets, [1] or
+** [true] or [function].  A string that begins with a bracket, or is no UTF-8,
+** becomes ["..."], with escapes.  A key that is an object is followed by its
+** number among these keys.  For other readers there are no brackets.
 ** ======================================================= */
 
 /* Returns the number of fields; are their keys 1 to n? */
@@ -155,7 +157,7 @@ static void put_quoted(encoder *en, const char *s, size_t len) {
 static void put_text_key(encoder *en, int index) {
   size_t len;
   const char *s = lua_tolstring(en->L, index, &len);
-  if ((len > 0 && *s == '[') || !mwi_json_is_utf8(s, len)) {
+  if (en->is_event && ((len > 0 && *s == '[') || !mwi_json_is_utf8(s, len))) {
     mwi_json_literal(&en->out, "\"");
     put_quoted(en, s, len);
     mwi_json_literal(&en->out, "\"");
@@ -169,7 +171,7 @@ static void put_other_key(encoder *en, int index, lua_Unsigned *objects) {
   lua_State *L = en->L;
   const char *name = luaL_typename(L, index);
   lua_Number x = lua_tonumber(L, index);
-  mwi_json_literal(&en->out, "\"[");
+  mwi_json_put(&en->out, "\"[", en->is_event ? 2 : 1);
   if (lua_type(L, index) == LUA_TBOOLEAN) {
     put_value(en, index, MAX_DEPTH);
   } else if (lua_type(L, index) != LUA_TNUMBER) {
@@ -183,13 +185,13 @@ static void put_other_key(encoder *en, int index, lua_Unsigned *objects) {
   } else {
     mwi_json_put(&en->out, (x > 0) ? "inf" : "-inf", (x > 0) ? 3 : 4);
   }
-  mwi_json_literal(&en->out, "]\"");
+  mwi_json_put(&en->out, en->is_event ? "]\"" : "\"", en->is_event ? 2 : 1);
 }
 
 /* }====================================================== */
 
 static int is_full(const encoder *en) {
-  return en->s->trace->n_scratch > MAX_ARGS;
+  return en->is_event && en->s->trace->n_scratch > MAX_ARGS;
 }
 
 /* Puts how many elements or fields the text does not have, after a comma. */
@@ -267,20 +269,25 @@ static void put_table(encoder *en, int index, int depth) {
   lua_settop(L, top);
 }
 
-const char *mwb_json(lua_State *L, mwb_state *s, int index, size_t *len) {
+static const char *encode(lua_State *L, mwb_state *s, int index, int is_event,
+                          size_t *len) {
   encoder en;
-  begin(&en, L, s);
+  begin(&en, L, s, is_event);
   put_table(&en, lua_absindex(L, index), 0);
   return finish(&en, len);
 }
 
+const char *mwb_json(lua_State *L, mwb_state *s, int index, size_t *len) {
+  return encode(L, s, index, 0, len);
+}
+
 const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len) {
-  return or_lost(mwb_json(L, s, index, len), len);
+  return or_lost(encode(L, s, index, 1, len), len);
 }
 
 const char *mwb_array_args(lua_State *L, mwb_state *s, int index, size_t *len) {
   encoder en;
-  begin(&en, L, s);
+  begin(&en, L, s, 1);
   put_array(&en, lua_absindex(L, index), lua_rawlen(L, index), MAX_DEPTH);
   return or_lost(finish(&en, len), len);
 }
