@@ -46,10 +46,6 @@ function check.that(ok, n, name, what, depth)
   if not ok then fail(n, name, what, depth) end
 end
 
--- {======================================================
--- Options
--- =======================================================
-
 --- Returns the name of a field that is in `fields` but not in `known`, or nil.
 function check.unknown(fields, known)
   for name in pairs(fields) do
@@ -103,12 +99,6 @@ function check.options(opts, known, n, name, word)
   return opts
 end
 
--- }======================================================
-
--- {======================================================
--- Classes
--- =======================================================
-
 -- The error belongs to the caller of the method; `depth` is the number of
 -- functions of the library between the method and this file.
 local function fail_self(name, expected, value, depth)
@@ -150,7 +140,5 @@ function check.class(name, use, shown)
   local function new(state) return setmetatable({ [class] = state }, class) end
   return class, state_of, new
 end
-
--- }======================================================
 
 return check

@@ -19,10 +19,6 @@ local state = private.times
 
 local times = {}
 
--- {======================================================
--- Measuring
--- =======================================================
-
 local function note(name, ns)
   local its = state.names[name]
   if not its then
@@ -47,12 +43,6 @@ function times.closed(name, ns, column, counts_name, counts_column, counts)
 end
 
 private.timer(times.closed)
-
--- }======================================================
-
--- {======================================================
--- Telling
--- =======================================================
 
 local function seconds(ns) return ns / 1e9 end
 
@@ -163,8 +153,6 @@ function times.reset_times(...)
   check.nothing("reset_times", ...)
   state.names, state.spent, state.total = {}, {}, 0
 end
-
--- }======================================================
 
 --- Returns the number of the frame.
 function times.frame(...)

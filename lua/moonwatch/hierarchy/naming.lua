@@ -24,10 +24,6 @@ local naming = {}
 
 local SHORT = 200 -- a text that is kept
 
--- {======================================================
--- Fields
--- =======================================================
-
 local function may_be_child(value)
   return type(value) == "table" or type(value) == "userdata"
 end
@@ -72,12 +68,6 @@ function naming.told(its, obj)
   end
   return list
 end
-
--- }======================================================
-
--- {======================================================
--- Texts
--- =======================================================
 
 local function escape(char) return ("\\%03d"):format(char:byte()) end
 
@@ -170,12 +160,6 @@ local function root_text(its, obj)
   return text
 end
 
--- }======================================================
-
--- {======================================================
--- Names
--- =======================================================
-
 --- The place of an object is another: it gets another name, and so does what is
 -- below it.
 function naming.rename(its, site, obj)
@@ -232,7 +216,5 @@ function naming.name(its, site)
   end
   return site.name
 end
-
--- }======================================================
 
 return naming

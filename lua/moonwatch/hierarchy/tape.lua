@@ -51,10 +51,6 @@ function tapes.left(its, depth, completed)
   end
 end
 
--- {======================================================
--- Passes
--- =======================================================
-
 --- Returns the pass of the running coroutine, or nil.
 function tapes.pass(its) return its.passes[(coroutine.running())] end
 
@@ -130,7 +126,5 @@ function tapes.backward(its, fn)
     end
   end
 end
-
--- }======================================================
 
 return tapes

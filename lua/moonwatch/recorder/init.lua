@@ -65,10 +65,6 @@ private.paths(function(coroutine, ordered)
   return all[1], all[2]
 end)
 
--- {======================================================
--- Entries that are kept
--- =======================================================
-
 -- Forgets what is older than the recorder's seconds.
 local function forget_old(self)
   if not self.seconds then return end
@@ -117,12 +113,6 @@ function Recorder:lost()
   local lost = self.missed or select(2, private.reader_state(self.reader))
   return lost + (self.taken and self.taken.lost or 0)
 end
-
--- }======================================================
-
--- {======================================================
--- Beginning and ending
--- =======================================================
 
 local tell_taken
 
@@ -199,12 +189,6 @@ function recorder.recorder(opts)
   if state.taken then tell_taken() end
   return self
 end
-
--- }======================================================
-
--- {======================================================
--- Questions
--- =======================================================
 
 -- Returns the last delivered entry of a field that is kept.
 local function find_kept(self, obj, key)
@@ -331,7 +315,5 @@ function Recorder:past(obj, seq, opts)
   if opts.deep then copy_below(obj, copy, before, fields) end
   return copy
 end
-
--- }======================================================
 
 return recorder
