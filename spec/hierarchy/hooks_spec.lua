@@ -231,6 +231,24 @@ describe("h:backward", function()
     assert.is_false(h:is_reverse())
   end)
 
+  it("visits all, and then raises what a hook has raised first", function()
+    h:record()
+    mod:update()
+    h:on { reverse_enter = function(_, name) error(name, 0) end }
+    note_all()
+    local names = {}
+    assert.equal("Mod", error_of(h.backward, h, function(_, name)
+      names[#names + 1] = name
+    end))
+    assert.same({ "Mod", "Mod.a" }, names)
+    assert.equal(4, #events)
+    mod:update()
+    local taken
+    mw.on_error(function(err, where) taken = taken or { err, where } end)
+    h:backward(function() end)
+    assert.same({ "Mod", "hierarchy" }, taken)
+  end)
+
   it("lets the function yield, and is of one coroutine", function()
     h:record()
     mod:update()

@@ -161,14 +161,9 @@ static void push_scopes(lua_State *L, mwb_state *s) {
   }
   if (s->engine->scope.n > 0) { /* are there hierarchies? */
     mwb_push(L, s, MWB_PATHS);
-    if (of == L) {
-      lua_pushnil(L); /* the running coroutine */
-    } else {
-      lua_pushthread(of);
-      lua_xmove(of, L, 1);
-    }
-    lua_pushboolean(L, mwb_outermost_scope(of, s) != NULL);
-    lua_call(L, 2, 2);
+    lua_pushthread(of);
+    lua_xmove(of, L, 1);
+    lua_call(L, 1, 2);
   } else {
     lua_settop(L, top + 2);
   }

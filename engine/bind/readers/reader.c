@@ -390,8 +390,8 @@ static int delivered_now(lua_State *L) {
   return 1;
 }
 
-/* paths(function): the function returns the names of what executes, as an
-** array, the outermost first */
+/* paths(function): the function returns the names of what executes in a
+** coroutine, the outermost first, and the numbers of their entering: arrays */
 static int set_paths(lua_State *L) {
   lua_settop(L, 1);
   mwb_keep(L, mwb_state_of(L), MWB_PATHS);

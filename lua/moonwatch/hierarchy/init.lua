@@ -46,9 +46,7 @@ local Scope, scope_of, new_scope = check.class("scope", nil, "name")
 -- Hooks
 -- =======================================================
 
--- All copies of this file share the hierarchies, with what tells their paths,
--- and the set of those that have hooks.
-private.hierarchies = private.hierarchies or setmetatable({}, { __mode = "k" })
+-- All copies of this file share the set of the hierarchies that have hooks.
 private.hooked = private.hooked or setmetatable({}, { __mode = "k" })
 local hooked = private.hooked
 
@@ -137,31 +135,19 @@ local function name_of(its, obj)
   return naming.text(its, name)
 end
 
--- Returns the names of the frames from `first` on behind others, and the
--- numbers of their entering, which are those of the others as well.
-local function names_of(its, names, orders, objects, its_orders, first)
-  for i = first, #objects do
+-- Returns the names of all that executes in a coroutine, the outermost first,
+-- and the numbers of their entering; what a pass visits has that of the pass's
+-- begin.
+local function path(its, co)
+  local pass = its.passes[co]
+  local names, orders = pass and tapes.path(its, pass) or {}, {}
+  for i = 1, #names do orders[i] = pass.order end
+  local objects, its_orders = its.engine.list(co)
+  for i = pass and pass.first + 1 or 1, #objects do
     names[#names + 1] = name_of(its, objects[i] or nil) or "?"
     orders[#names] = its_orders[i]
   end
   return names, orders
-end
-
--- Returns the names of all that executes, the outermost first, and the numbers
--- of their entering; what a pass visits has that of the pass's begin.
-local function path(its)
-  local pass = tapes.pass(its)
-  local names, orders = pass and tapes.path(its, pass) or {}, {}
-  for i = 1, #names do orders[i] = pass.order end
-  local objects, its_orders = its.engine.list(coroutine.running())
-  return names_of(its, names, orders, objects, its_orders,
-    pass and pass.first + 1 or 1)
-end
-
--- The same of another coroutine.
-local function path_of(its, co)
-  local objects, orders = its.engine.list(co)
-  return names_of(its, {}, {}, objects, orders, 1)
 end
 
 -- An object is entered for the first time: places what is below it.  A function
@@ -222,14 +208,6 @@ local function entered(its, obj, depth, is_new, name)
   error(problem[1], 0)
 end
 
--- The same for an instrumented method, whose frame is left if that raises.
-local function begun(its, obj, depth, is_new)
-  local ok, err = pcall(entered, its, obj, depth, is_new)
-  if ok then return end
-  if not its.closed then its.engine.cut(depth - 1) end
-  error(err, 0)
-end
-
 -- Tells the hooks that the object is left.
 local function tell_left(its, obj)
   if #its.hooks == 0 then return nil end
@@ -256,21 +234,18 @@ local function leave_to(its, depth, err)
       its.engine.cut(i - 1)
     end
   end
-  if not problem then return end
-  if err == nil then error(problem[1], 0) end
-  private.late_error(problem[1], "hierarchy")
+  tapes.raise(problem, err)
 end
 
 local function confused(its, obj)
   if #its.hooks == 0 then return end
   local name = name_of(its, obj) or naming.class_name(its, obj)
-  local names = path(its)
+  local names = path(its, coroutine.running())
   local why = #names == 0 and "nothing is executing" or
     "executing: " .. table.concat(names, ", ")
-  local problem = fire(its, "confused", obj,
+  tapes.raise(fire(its, "confused", obj,
     ("%s is left, but was not entered (%s)"):format(name, why), name,
-    tapes.pass(its) and "reverse" or "forward")
-  if problem then error(problem[1], 0) end
+    tapes.pass(its) and "reverse" or "forward"))
 end
 
 -- }======================================================
@@ -313,14 +288,11 @@ function Scope:__gc()
   if not private.put_off(lose, scope) then lose(scope) end
 end
 
-local OBJECTS = { table = true, userdata = true, ["function"] = true,
-  thread = true }
-
 --- Enters an object.  Returns a scope that leaves it when it is closed, or
 -- lost.  The scope is there before the object is entered.
 function Hierarchy:scope(obj)
   local its, _ = its_open(self, "scope"), nil
-  check.argument(OBJECTS[type(obj)], 1, "scope",
+  check.argument(private.is_object(obj), 1, "scope",
     "table, userdata, function or thread", obj)
   local state = { its = its, depth = false, order = 0, thread = 0, name = "" }
   local scope = new_scope(state)
@@ -372,24 +344,12 @@ local function entering(h)
       local obj = ...
       local token <close>, depth, is_new = begin(obj)
       if token and (is_new or its.told or traced.hierarchy) then
-        begun(its, obj, depth, is_new)
+        local ok, err = pcall(entered, its, obj, depth, is_new)
+        if not ok and not its.closed then its.engine.cut(depth - 1) end
+        if not ok then error(err, 0) end
       end
       return method(...)
     end
-  end
-end
-
-local function wrap_all(self, class, names, handle)
-  local its = private.its(self)
-  for _, name in ipairs(names) do
-    local layer = wrap(class, name, entering(self), true)
-    if not layer then return name end
-    handle.layers[#handle.layers + 1] = layer
-    if not its.known_methods[name] then
-      its.methods[#its.methods + 1] = name
-    end
-    its.known_methods[name] = true
-    its.wrappers[class[name]] = true
   end
 end
 
@@ -404,7 +364,14 @@ function Hierarchy:instrument(class, names)
       ("number %d is not a string"):format(i))
   end
   local handle, state = new_handle(its)
-  local ok, missing = pcall(wrap_all, self, class, names, state)
+  local ok, missing = pcall(function()
+    for _, name in ipairs(names) do
+      local layer = wrap(class, name, entering(self), true)
+      if not layer then return name end
+      state.layers[#state.layers + 1] = layer
+      its.methods[name], its.wrappers[class[name]] = true, true
+    end
+  end)
   if not ok or missing then cancel(state) end
   if not ok then error(missing, 0) end
   check.that(not missing, 2, "instrument",
@@ -453,13 +420,14 @@ function Hierarchy:current()
 end
 
 --- Returns the names of all objects that execute, the outermost first.
-function Hierarchy:path() return (path(its_own(self, "path"))) end
+function Hierarchy:path()
+  return (path(its_own(self, "path"), coroutine.running()))
+end
 
 --- Returns the same names as a set, with the name of the root.
 function Hierarchy:parents()
-  local its = its_own(self, "parents")
-  local set = { [its.root] = true }
-  for _, name in ipairs((path(its))) do set[name] = true end
+  local set = { [its_own(self, "parents").root] = true }
+  for _, name in ipairs(self:path()) do set[name] = true end
   return set
 end
 
@@ -595,10 +563,10 @@ return function(opts)
     known = weak "k", -- plain table -> length at a walk
     by_name = weak "v", hints = weak "v", epoch = 1,
     hooks = {}, handles = {}, told = false, recording = false,
-    classes = weak "k", wrappers = weak "k", methods = {}, known_methods = {},
+    classes = weak "k", wrappers = weak "k", methods = {},
     spans = weak "k", passes = weak "k", tape = tapes.new(),
   }
-  its.fire = function(...) fire(its, ...) end
+  its.fire = fire
   local h
   h, its.engine = private.hierarchy(Hierarchy, its,
     function(obj, depth, is_new, name)
@@ -606,9 +574,6 @@ return function(opts)
     end,
     function(depth, err) leave_to(its, depth, err) end,
     function(obj) confused(its, obj) end)
-  private.hierarchies[h] = {
-    path = function() return path(its) end,
-    path_of = function(co) return path_of(its, co) end,
-  }
+  private.hierarchies[h] = function(co) return path(its, co) end
   return h
 end

@@ -12,9 +12,9 @@
 -- `by_name` has the roots of names, weakly, and other objects whose names a
 -- function of the program has made.
 
-local named = require "moonwatch.policy.named"
-local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
+local label = require "moonwatch.trace.label"
+local object_class = require "moonwatch.policy.object_class"
 local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 
@@ -114,29 +114,27 @@ end
 --- Tells whether a function of the program makes names.
 function naming.is_custom(its) return its.name ~= nil or policy.has "name" end
 
--- Returns the text that a function of the program makes for a child, or nil.
+-- Returns the text that the hierarchy's function returns, or else that of the
+-- policy; or nil.
+local function asked(f, question, ...)
+  local name = f and f(...)
+  if type(name) == "string" then return name end
+  name = select(2, policy.ask(question, ...))
+  return type(name) == "string" and name or nil
+end
+
+-- Returns the text of a child's name where a function of the program makes it.
 -- The key of a child in a plain table is the path to the child.
 local function custom_text(its, up, place, child)
-  local parent_name, key = naming.text(its, up), place.key
+  local above, key = naming.text(its, up), place.key
   if place.up then key = way(place):gsub("^%.", "") end
-  local name = its.name and its.name(parent_name, key, child)
-  if type(name) == "string" then return name end
-  local _
-  _, name = policy.ask("name", parent_name, key, child)
-  if type(name) == "string" then return name end
-  return parent_name .. way(place)
+  return asked(its.name, "name", above, key, child) or above .. way(place)
 end
 
 --- Returns the name of an object's class.
 function naming.class_name(its, obj)
-  local name = its.class_name and its.class_name(obj)
-  if type(name) == "string" then return name end
-  local _
-  _, name = policy.ask("class_name", obj)
-  if type(name) == "string" then return name end
-  local class = object_class.of(obj)
-  return named.name(class) or object_class.name(class) or
-    object_class.name(metatable(obj)) or type(obj)
+  return asked(its.class_name, "class_name", obj) or
+    label.class(object_class.of(obj), metatable(obj)) or type(obj)
 end
 
 -- Returns class name -> number of roots of that name.  A collection, which may

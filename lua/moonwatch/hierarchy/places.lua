@@ -127,7 +127,7 @@ local function runs(its, entries, value)
   for i = 1, #entries do
     if type(lookup(value, entries[i])) == "function" then return true end
   end
-  for _, name in ipairs(its.methods) do
+  for name in next, its.methods do
     local method = lookup(value, name)
     if method ~= nil and its.wrappers[method] then return true end
   end
@@ -158,13 +158,6 @@ local function may_move(its, site, obj, parent)
   if not place and not site.name then return true end
   return not is_above(site, parent) and
     not (place and is_there(its, place, obj))
-end
-
--- One walk: the sites that got places, in order; those that were made; and the
--- objects that are still to be walked through.
-local function new_walk(its)
-  return { its = its, entries = policy.entries() or {}, seen = {}, queue = {},
-    placed = {}, made = {} }
 end
 
 local function meet(walk, obj, place, caller)
@@ -229,7 +222,8 @@ end
 -- and places what runs there.  `caller` is the site of what executes outside.
 -- Returns the objects that were placed, in order, and those that were unknown.
 function places.walk(its, obj, caller)
-  local walk, i = new_walk(its), 0
+  local walk, i = { its = its, entries = policy.entries() or {}, seen = {},
+    placed = {}, made = {}, queue = {} }, 0 -- of objects to be walked through
   if not its.sites[obj] then walk.made[1] = obj end
   local site = places.site(its, obj)
   walk.seen[obj] = true
@@ -366,33 +360,25 @@ end
 -- first, or nil.  `caller(i)` returns an object, false for a dead one, or nil
 -- at the end.
 local function search(its, site, obj, caller, repeats, nested)
-  local last
+  local few = { left = AGAIN }
   local function each(n, look)
+    local last
     for i = 1, n do
       local holder = caller(i)
       if holder == nil then return nil end
       if holder and not rawequal(holder, obj) and not rawequal(holder, last) and
         not is_above_caller(its, site, its.sites[holder], nested) then
         last = holder
-        local place = look(holder, i)
+        local place = look(holder, its.sites[holder], i)
         if place then return place end
       end
     end
   end
-  local place = each(NEAREST, function(holder)
-    local parent = its.sites[holder]
+  return each(NEAREST, function(_, parent)
     return parent and known_place(its, site, obj, parent)
-  end)
-  if place then return place end
-  last = nil
-  place = each(3, function(holder)
-    local parent = its.sites[holder]
+  end) or each(3, function(_, parent)
     return parent and at_ends(its, parent, obj)
-  end)
-  if place then return place end
-  last = nil
-  local few = { left = AGAIN }
-  return each(NEAREST, function(holder, i)
+  end) or each(NEAREST, function(holder, _, i)
     local whole = not repeats and i <= DEEPEST
     if not whole and few.left <= 0 then return nil end
     return scan(its, holder, obj, whole and { left = math.huge } or few)
@@ -420,33 +406,20 @@ local function callers_above(its, caller)
   return function(i) return list[i] end
 end
 
--- The place that an object keeps if nobody who executes holds it.
-local function own_place(its, site, obj)
-  local place = site.place
-  return place and is_there(its, place, obj) and place or nil
-end
-
+-- Returns the place of an object: below what executes and holds it, else the
+-- one where it still is; or nil.
 local function find(its, site, obj, frame, caller, nested)
-  local place = site.place
-  if frame == 1 or caller == nil then return own_place(its, site, obj) end
-  local parent = its.sites[caller]
-  if place and place.of == parent and is_there(its, place, obj) then
-    return place
+  local own = site.place
+  own = own and is_there(its, own, obj) and own or nil
+  if frame == 1 or caller == nil or own and own.of == its.sites[caller] then
+    return own
   end
   local way = frame > 0 and its.engine.way(frame - 1) or caller
   local found = search(its, site, obj, frame > 0 and
     callers_on_stack(its, frame) or callers_above(its, caller),
     frame > 0 and site.way == way, nested)
-  if found then return found end
-  if frame > 0 then
-    site.way = way
-    -- its parent may execute further out than was looked
-    if place and its.engine.inside(its.objects[place.of]) > 0 and
-      is_there(its, place, obj) then
-      return place
-    end
-  end
-  return own_place(its, site, obj)
+  if not found and frame > 0 then site.way = way end
+  return found or own
 end
 
 -- Returns the number behind the frame of the caller, if that has been executing
@@ -469,20 +442,14 @@ function places.settle(its, obj, nested)
   local place = find(its, site, obj, frame, caller, nested or 0)
   its.engine.settled(obj)
   if place ~= site.place or not place then
-    if site.place and place and site.place.of ~= place.of then
-      note(site, site.place)
-      local former = site.place
-      site.place = place
-      note(site, former)
-    end
+    local former = site.place
     site.place = place
     if place then
+      if former then note(site, former) end
       place.of.is_parent = true
       remember(place)
-      if not (site.name and site.name.place == place) then
-        naming.rename(its, site, obj)
-      end
-    elseif not (site.name and site.name.text and not site.name.place) then
+    end
+    if not (site.name and site.name.place == place) then
       naming.rename(its, site, obj)
     end
   end

@@ -74,7 +74,7 @@ end
 local function tell(its, pass, event, step)
   local obj, name = visit(its, pass, step)
   if obj == nil then return end
-  local problem = its.fire(event, obj, obj, name)
+  local problem = its.fire(its, event, obj, obj, name)
   pass.problem = pass.problem or problem
 end
 
@@ -90,16 +90,20 @@ local function leave_open(its, pass, step)
   end
 end
 
--- The pass ends, perhaps for an error, whose place no error of a hook takes.
+--- Raises the first error of hooks, in a table, if there is one; but never in
+-- the place of an error `err` that is under way.
+function tapes.raise(problem, err)
+  if problem and err == nil then error(problem[1], 0) end
+  if problem then private.late_error(problem[1], "hierarchy") end
+end
+
+-- The pass ends, perhaps for an error.
 local function close(pass, err)
   local its = pass.its
   leave_open(its, pass)
   its.passes[pass.co] = pass.former
   its.engine.renamed()
-  local problem = pass.problem
-  if not problem then return end
-  if err == nil then error(problem[1], 0) end
-  private.late_error(problem[1], "hierarchy")
+  tapes.raise(pass.problem, err)
 end
 
 local Pass = { __close = close }

@@ -32,37 +32,30 @@ local function last_one()
   return last
 end
 
--- Adds names and their orders, which ascend, to those of `all`.
-local function merge(all, names, orders)
-  local i, j, merged = 1, 1, { {}, {} }
-  while all[1][i] or names[j] do
-    local first = not names[j] or all[1][i] and all[2][i] < orders[j]
-    local n = #merged[1] + 1
-    merged[1][n] = first and all[1][i] or names[j]
-    merged[2][n] = first and all[2][i] or orders[j]
-    if first then i = i + 1 else j = j + 1 end
+-- Merges two arrays of names by their orders, which ascend; returns both.
+local function merge(a, of_a, b, of_b)
+  if not a[1] then return b, of_b end
+  local names, orders, i, j = {}, {}, 1, 1
+  while a[i] or b[j] do
+    local n = #names + 1
+    if not b[j] or a[i] and of_a[i] < of_b[j] then
+      names[n], orders[n], i = a[i], of_a[i], i + 1
+    else
+      names[n], orders[n], j = b[j], of_b[j], j + 1
+    end
   end
-  return merged
+  return names, orders
 end
 
--- The core asks for the names when a write comes and others execute than at the
--- last write; the second result are the numbers of their entering, if wanted.
-private.paths(function(coroutine, ordered)
-  local hierarchies = private.hierarchies or {}
-  local first = next(hierarchies)
-  ordered = ordered or first and next(hierarchies, first)
-  local all = { {}, ordered and {} }
-  for _, engine in next, hierarchies do
-    local names, orders
-    if coroutine then
-      names, orders = engine.path_of(coroutine, ordered)
-    else
-      names, orders = engine.path(ordered)
-    end
-    all = all[1][1] and names[1] and merge(all, names, orders) or
-      names[1] and { names, orders } or all
+-- When a write comes and others execute than at the last write, the core asks
+-- for the names of what executes in a coroutine, and the orders of their
+-- entering.
+private.paths(function(co)
+  local names, orders = {}, {}
+  for _, path in next, private.hierarchies do
+    names, orders = merge(names, orders, path(co))
   end
-  return all[1], all[2]
+  return names, orders
 end)
 
 -- Forgets what is older than the recorder's seconds.
@@ -114,34 +107,31 @@ function Recorder:lost()
   return lost + (self.taken and self.taken.lost or 0)
 end
 
-local tell_taken
+-- Returns what running recorders keep of what is taken back; the program may
+-- have dropped some recorders.
+local function keepers()
+  local list = {}
+  for self in pairs(recorders) do
+    if self.taken and not self.look then list[#list + 1] = self.taken end
+  end
+  return list
+end
 
 -- Recorders keep what is taken back.  Where memory runs out, the rest counts as
 -- lost.
 local function keep_taken(entries, at)
-  local keepers = {}
-  for self in pairs(recorders) do
-    if self.taken and not self.look then
-      keepers[#keepers + 1] = self.taken
-      self.taken:expect(#entries)
-    end
-  end
+  local list = keepers()
+  for _, its in ipairs(list) do its:expect(#entries) end
   for _, values in ipairs(entries) do
     local e, order = text.owned("rolled_back", table.unpack(values, 1, 12))
-    for _, its in ipairs(keepers) do its:keep(e, values[1], order, at) end
+    for _, its in ipairs(list) do its:keep(e, values[1], order, at) end
   end
-  tell_taken()
+  private.keep_taken(list[1] and keep_taken or nil)
 end
 
--- The core tells of what is taken back if a recorder keeps that; recorders may
--- have been dropped since.
-function tell_taken()
-  for self in pairs(recorders) do
-    if self.taken and not self.look then
-      return private.keep_taken(keep_taken)
-    end
-  end
-  private.keep_taken(nil)
+-- The core tells of what is taken back if a recorder keeps that.
+local function tell_taken()
+  private.keep_taken(keepers()[1] and keep_taken or nil)
 end
 
 local stop

@@ -8,7 +8,6 @@ local core = require "moonwatch.core"
 local entry = require "moonwatch.recorder.entry"
 local label = require "moonwatch.trace.label"
 local literal = require "moonwatch.literal"
-local named = require "moonwatch.policy.named"
 local object_class = require "moonwatch.policy.object_class"
 
 local G = _G -- a program may take the global away
@@ -44,7 +43,7 @@ end
 -- Returns what people call an object that is in no other object.
 local function own_name(obj, numbered)
   if rawequal(obj, G) then return "_G" end
-  local name = label.of(obj) or object_class.name(metatable(obj))
+  local name = label.of(obj)
   if not name then return ("%s#%d"):format(type(obj), core.id(obj)) end
   return numbered and ("%s#%d"):format(name, core.id(obj)) or name
 end
@@ -92,9 +91,7 @@ end
 -- Returns the name of the class with a metatable.
 local function class_text(mt)
   if type(mt) ~= "table" then return text.of_value(mt) end
-  local class = object_class.of_metatable(mt)
-  return named.name(class) or object_class.name(class) or
-    object_class.name(mt) or text.of_value(mt)
+  return label.class(object_class.of_metatable(mt), mt) or text.of_value(mt)
 end
 
 local function what_of(e, name_of)
