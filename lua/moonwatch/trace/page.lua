@@ -97,7 +97,7 @@ kbd { border: 1px solid var(--line); border-radius: 3px; padding: 0 0.4em;
 local STYLE_HASH =
   "V1Z/Poy+P2byz20oCbQdWorYwPOYu/mRpoYnCiBoe0I="
 local SCRIPT_HASH =
-  "ne/BzJyOrWFd9vUWdx/t9tYeemRiKH1h4amoLOaXJAI="
+  "vKmjghTGNYvS6UeR2xn6VaNAAjbGyUUicBRZjsHbyCk="
 
 local HEAD = [[
 <!DOCTYPE html>

@@ -4,8 +4,7 @@
 -- Spans and marks are numbers, places in arrays.  The events are read in the
 -- order of time, so that it is known which coroutine runs: the one whose event
 -- came last, or the one that resumed it, once it waits.  The time between two
--- events is the innermost span's own, of the coroutine that runs; `pieces` has
--- these times, so that a part of the trace has its own times, too.
+-- events, a piece, is the innermost span's own, of the coroutine that runs.
 
 return [==[
 "use strict";
@@ -23,8 +22,12 @@ function parse(text) {
 }
 
 const model = { names: [], categories: [], threads: new Map(), tracks: [],
-  counters: new Map(), n: 0, marks: 0, pieces: 0, writes: [], end: 0,
-  lost: 0 };
+  counters: new Map(), end: 0, lost: 0,
+  n: 0, start: [], stop: [], name: [], parent: [], depth: [], outer: [],
+  thread: [], args: [], own: [], waited: [], // spans
+  marks: 0, time: [], kind: [], scope: [], place: [], said: [], writes: [],
+  change: [], // marks, with the transaction that each was in
+  pieces: 0, pieceTime: [], pieceSpan: [] };
 
 function intern(ids, name, category) {
   const key = category + "\0" + name;
@@ -68,31 +71,6 @@ function inOrder(events) {
 
 const WAITS = "suspended";
 
-function allocate(events) {
-  let spans = 0, marks = 0;
-  for (const e of events) {
-    if (e.ph === "B") spans++;
-    if (e.ph === "i") marks++;
-  }
-  for (const name of ["start", "stop", "own", "waited"]) {
-    model[name] = new Float64Array(spans);
-  }
-  for (const name of ["name", "parent", "depth"]) {
-    model[name] = new Int32Array(spans);
-  }
-  model.outer = new Uint8Array(spans);
-  model.thread = new Array(spans);
-  model.args = new Array(spans);
-  model.time = new Float64Array(marks);
-  model.kind = new Int32Array(marks);
-  model.scope = new Int32Array(marks);
-  model.change = new Int32Array(marks); // the transaction
-  model.place = new Array(marks);
-  model.said = new Array(marks);
-  model.pieceTime = new Float64Array(events.length + 1);
-  model.pieceSpan = new Int32Array(events.length + 1);
-}
-
 function innermost(thread, test) {
   for (let i = thread.stack.length - 1; i >= 0; i--) {
     if (test(model.categories[model.name[thread.stack[i]]])) {
@@ -104,7 +82,7 @@ function innermost(thread, test) {
 
 function begin(thread, e, name) {
   const s = model.n++, stack = thread.stack, nested = thread.open.get(name);
-  model.start[s] = e.ts;
+  model.start[s] = model.stop[s] = e.ts;
   model.name[s] = name;
   model.parent[s] = stack.length ? stack[stack.length - 1] : -1;
   model.depth[s] = stack.length;
@@ -119,11 +97,10 @@ function begin(thread, e, name) {
 
 function finish(thread, e) {
   const s = thread.stack.pop();
-  if (s === undefined) return -1;
+  if (s === undefined) return;
   model.stop[s] = e.ts;
   if (e.args) model.args[s] = Object.assign({}, model.args[s], e.args);
   thread.open.set(model.name[s], thread.open.get(model.name[s]) - 1);
-  return s;
 }
 
 function mark(thread, e, name) {
@@ -158,7 +135,6 @@ function count(e) {
 function readEvents(events) {
   const ids = new Map(), running = [];
   let last = 0;
-  allocate(events);
   for (const i of inOrder(events)) {
     const e = events[i], thread = threadOf(e.tid);
     let inner = -1;
@@ -167,7 +143,6 @@ function readEvents(events) {
       if (stack.length) inner = stack[stack.length - 1];
     }
     if (e.ts > last) {
-      if (inner >= 0) model.own[inner] += e.ts - last;
       model.pieceTime[model.pieces] = last;
       model.pieceSpan[model.pieces++] = inner;
       last = e.ts;
@@ -182,11 +157,7 @@ function readEvents(events) {
       begin(thread, e, intern(ids, e.name, e.cat));
       if (waits) running.pop();
     } else if (e.ph === "E") {
-      const s = finish(thread, e);
-      if (waits && s >= 0) {
-        const length = model.stop[s] - model.start[s];
-        for (const outer of thread.stack) model.waited[outer] += length;
-      }
+      finish(thread, e);
     } else if (e.ph === "i") {
       mark(thread, e, intern(ids, e.name, e.cat));
     } else if (e.ph === "C") {
@@ -198,6 +169,7 @@ function readEvents(events) {
   for (const thread of model.threads.values()) {
     while (thread.stack.length) finish(thread, { ts: model.end });
   }
+  [model.own, model.waited] = timesOf(0, model.end);
 }
 
 // A row of spans that do not overlap: numbers, and the sum of their lengths up
@@ -301,9 +273,16 @@ function search(n, test) {
 // How long a span took, without the time in which its coroutine waited.
 function active(s) { return model.stop[s] - model.start[s] - model.waited[s]; }
 
-// How long each span's coroutine waited between two times.
-function waitsOf(from, to) {
-  const waits = new Float64Array(model.n);
+// Of each span the time of its own between two times, and how long its
+// coroutine waited then.
+function timesOf(from, to) {
+  const own = new Float64Array(model.n), waits = new Float64Array(model.n);
+  const first = search(model.pieces, i => model.pieceTime[i + 1] > from);
+  for (let i = first; i < model.pieces && model.pieceTime[i] < to; i++) {
+    if (model.pieceSpan[i] < 0) continue;
+    own[model.pieceSpan[i]] += Math.min(to, model.pieceTime[i + 1]) -
+      Math.max(from, model.pieceTime[i]);
+  }
   for (let s = 0; s < model.n; s++) {
     if (!isWait(model.name[s])) continue;
     const length = Math.min(to, model.stop[s]) - Math.max(from, model.start[s]);
@@ -311,13 +290,13 @@ function waitsOf(from, to) {
       waits[p] += length;
     }
   }
-  return waits;
+  return [own, waits];
 }
 
 // What each name took between two times.
 function totalsOf(from, to) {
-  const waits = from <= 0 && to >= model.end ? model.waited :
-    waitsOf(from, to);
+  const [own, waits] = from <= 0 && to >= model.end ?
+    [model.own, model.waited] : timesOf(from, to);
   const totals = model.names.map((_, name) => ({ name, count: 0, sum: 0,
     own: 0, waited: 0, most: 0, longest: -1 }));
   for (let s = 0; s < model.n; s++) {
@@ -325,6 +304,7 @@ function totalsOf(from, to) {
     if (b < a || (b === a && model.stop[s] > model.start[s])) continue;
     const total = totals[model.name[s]];
     total.count++;
+    total.own += own[s];
     if (model.outer[s]) {
       total.sum += b - a - waits[s];
       total.waited += waits[s];
@@ -333,13 +313,6 @@ function totalsOf(from, to) {
       total.most = b - a - waits[s];
       total.longest = s;
     }
-  }
-  const first = search(model.pieces, i => model.pieceTime[i + 1] > from);
-  for (let i = first; i < model.pieces && model.pieceTime[i] < to; i++) {
-    const s = model.pieceSpan[i];
-    if (s < 0) continue;
-    totals[model.name[s]].own += Math.min(to, model.pieceTime[i + 1]) -
-      Math.max(from, model.pieceTime[i]);
   }
   return totals.filter(total => total.count > 0);
 }

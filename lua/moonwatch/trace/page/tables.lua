@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: MIT
 
 return [==[
-const ROW = 22, TALLEST = 15e6; // pixels; browsers end at some 33 million
+const ROW = 22; // pixels
 
 class Table {
   constructor(id, columns, pick) {
@@ -75,30 +75,16 @@ class Table {
   }
 
   layout() {
-    this.tall = Math.min(this.rows.length * ROW, TALLEST);
-    this.space.style.height = this.tall + "px";
+    this.space.style.height = this.rows.length * ROW + "px";
     this.shown.forEach(row => row.remove());
     this.shown = [];
     this.draw();
   }
 
-  // The number of the first row that is seen; where all rows together would be
-  // too tall, scrolling goes over several rows at once.
-  first() {
-    const room = this.tall - this.box.clientHeight + ROW;
-    if (this.rows.length * ROW <= TALLEST) {
-      return Math.floor(this.box.scrollTop / ROW);
-    }
-    return Math.floor(this.box.scrollTop / room *
-      (this.rows.length - this.box.clientHeight / ROW + 2));
-  }
-
   draw() {
     if (!this.box.clientHeight) return;
     const n = Math.ceil(this.box.clientHeight / ROW) + 1;
-    const first = Math.max(this.first(), 0);
-    const exact = this.rows.length * ROW <= TALLEST;
-    const top = exact ? first * ROW : this.box.scrollTop;
+    const first = Math.floor(Math.max(this.box.scrollTop, 0) / ROW);
     while (this.shown.length < n) {
       const row = this.makeRow(this.columns.map(() => ""));
       this.shown.push(row);
@@ -111,7 +97,7 @@ class Table {
       row.index = i;
       row.className = "row" + (i % 2 ? " odd" : "") +
         (this.rows[i] === this.here ? " here" : "");
-      row.style.top = top + (k + 1) * ROW + "px";
+      row.style.top = (i + 1) * ROW + "px";
       this.columns.forEach((column, c) => {
         row.children[c].textContent = cut(column.text(this.rows[i]));
       });
@@ -129,7 +115,7 @@ class Table {
     const i = this.rows.indexOf(row);
     this.here = row;
     if (i >= 0) {
-      const y = this.tall * i / this.rows.length;
+      const y = i * ROW;
       if (y < this.box.scrollTop ||
         y + 2 * ROW > this.box.scrollTop + this.box.clientHeight) {
         this.box.scrollTop = y - this.box.clientHeight / 2;

@@ -155,12 +155,11 @@ function drawCounter(counter, y) {
       search(n, m => counter.times[m] >= limit));
     const [low, most] = range(counter, i, j);
     const end = j < n ? (counter.times[j] - view.from) * k : width();
+    const w = Math.max(Math.min(end, width()) - x, 1), h = heightOf(most);
     pen.globalAlpha = 0.35;
-    pen.fillRect(x, bottom - heightOf(most), Math.max(Math.min(end, width()) -
-      x, 1), Math.max(heightOf(most), 1));
+    pen.fillRect(x, bottom - h, w, Math.max(h, 1));
     pen.globalAlpha = 1;
-    pen.fillRect(x, bottom - heightOf(most), Math.max(Math.min(end, width()) -
-      x, 1), Math.max(heightOf(most) - heightOf(low), 1));
+    pen.fillRect(x, bottom - h, w, Math.max(h - heightOf(low), 1));
     i = j;
   }
 }
@@ -186,15 +185,16 @@ function drawTrack(track, y) {
   });
 }
 
-function drawSelection() {
-  const h = canvas.clientHeight, k = scale();
-  if (view.selected) {
-    const [a, b] = view.selected;
-    pen.fillStyle = view.style.select;
-    pen.fillRect((a - view.from) * k, 0, (b - a) * k, h);
-  }
+function drawSelected(its, h) {
+  if (!view.selected) return;
+  const [a, b] = view.selected, k = scale();
+  its.fillStyle = view.style.select;
+  its.fillRect((a - view.from) * k, 0, (b - a) * k, h);
+}
+
+function drawHere() {
   if (!view.here) return;
-  const x = (view.here.from - view.from) * k;
+  const k = scale(), x = (view.here.from - view.from) * k;
   pen.strokeStyle = view.style.text;
   pen.lineWidth = 2;
   pen.strokeRect(x - 1, view.here.y - $("tracks").scrollTop,
@@ -211,11 +211,7 @@ function drawRuler() {
   const by = step(), k = scale(), [name, size] = unitOf(Math.max(by * 5,
     view.to / 1e4));
   fit(ruler, rulerPen, width(), 26);
-  if (view.selected) {
-    const [a, b] = view.selected;
-    rulerPen.fillStyle = view.style.select;
-    rulerPen.fillRect((a - view.from) * k, 0, (b - a) * k, 26);
-  }
+  drawSelected(rulerPen, 26);
   rulerPen.font = "11px system-ui, sans-serif";
   rulerPen.fillStyle = view.style.soft;
   const digits = Math.max(0, Math.ceil(-Math.log10(by / size)));
@@ -241,7 +237,8 @@ function draw() {
     if (track.y > top + area.clientHeight) break;
     drawTrack(track, track.y - top);
   }
-  drawSelection();
+  drawSelected(pen, canvas.clientHeight);
+  drawHere();
   $("range").textContent = moment(round(view.from)) + " to " +
     moment(round(view.to)) + " (" + duration(view.to - view.from) + ")";
 }
