@@ -116,17 +116,13 @@ local function names_in(class, list)
   return names
 end
 
-local function has_given(class, names)
-  for _, name in ipairs(names) do
-    if GIVEN[name] and type(class[name]) == "function" then return true end
-  end
-end
-
 -- If some constructors of a class get the instance as an argument, the
 -- constructors that the class shares with others stay as they are.
 local function patch_all(class, list, tracker, layers)
-  local names = names_in(class, list)
-  local own_only = has_given(class, names)
+  local names, own_only = names_in(class, list), false
+  for _, name in ipairs(names) do
+    own_only = own_only or GIVEN[name] and type(class[name]) == "function"
+  end
   for _, name in ipairs(names) do
     local holder = class
     if name == "__call" then holder = metatable(class) end

@@ -67,32 +67,11 @@ local function watch_again(node)
   end
 end
 
--- The number of calls of `invalid_nodes`; a node has that of the last call
--- that reached the node.
-local passes = 0
-
--- Returns `node` and the nodes that are reached from it through invalid ones.
--- Each node comes after those below it.
-local function invalid_nodes(node)
-  passes = passes + 1
-  local list, pass = {}, passes
-  local stack, at, n = { node }, { 0 }, 1 -- looked at: below[1] to below[at]
-  while n > 0 do
-    at[n] = at[n] + 1
-    local other = stack[n].below[at[n]]
-    if not other then
-      list[#list + 1] = stack[n]
-      n = n - 1
-    elseif other.pass ~= pass and not is_valid(other.guard) then
-      other.pass = pass
-      n = n + 1
-      stack[n], at[n] = other, 0
-    end
-  end
-  return list
-end
-
+-- Makes the guard of a node valid, and those of the nodes below before.
 local function make_valid(node)
+  for _, other in ipairs(node.below) do
+    if not is_valid(other.guard) then make_valid(other) end
+  end
   local lost, cause = guards.news(node.guard)
   if lost then watch_again(node) end
   local memo = memo_of[node]
@@ -113,9 +92,7 @@ end
 
 local function compute(memo)
   local node = memo.node
-  if not is_valid(node.guard) then
-    for _, its in ipairs(invalid_nodes(node)) do make_valid(its) end
-  end
+  if not is_valid(node.guard) then make_valid(node) end
   if not memo.cause then return keep(memo, node.round, memo.fn()) end
   -- what it writes, it writes because of the write that made the guard invalid
   local _ <close> = guards.because(memo.cause)
@@ -178,8 +155,7 @@ local function memo(fn, ...)
     check.argument(can_be_watched(dependencies[i]), i + 1, "memo",
       "table or userdata with a metatable", dependencies[i])
   end
-  local node = { guard = guards.open(), watches = {}, below = {}, round = 0,
-    pass = 0 }
+  local node = { guard = guards.open(), watches = {}, below = {}, round = 0 }
   for _, dependency in ipairs(dependencies) do
     if metatable(dependency) == Memo then
       follow(node, dependency[Memo].node)

@@ -36,21 +36,16 @@ local function json()
   } .. "\n"
 end
 
--- Writes the report.  Returns true; or nil and a message.
-local function write(path)
+function Report:__gc()
+  local path = self[Report].path
+  if not path then return end
   local report = path:find "%.json$" and json() or text()
   local file, message = io.open(path, "w")
-  if not file then return nil, message end
-  local ok
-  ok, message = file:write(report)
-  file:close()
-  return ok and true or nil, message
-end
-
-function Report:__gc()
-  self = self[Report]
-  if not self.path then return end
-  local ok, message = write(self.path)
+  local ok = file
+  if file then
+    ok, message = file:write(report)
+    file:close()
+  end
   if ok then return end
   message = "cannot write the report: " .. message
   if private.handler() then return private.late_error(message, "report") end

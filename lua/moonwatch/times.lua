@@ -19,22 +19,15 @@ local state = private.times
 
 local times = {}
 
-local function note(name, ns)
-  local its = state.names[name]
-  if not its then
-    state.names[name] = { ns, count = 1, sum = ns, min = ns, max = ns }
-    return
-  end
-  its[its.count % KEPT + 1] = ns
-  its.count, its.sum = its.count + 1, its.sum + ns
-  its.min, its.max = math.min(its.min, ns), math.max(its.max, ns)
-end
-
 -- A measured scope has been closed.  The other arguments tell of a scope with a
 -- column whether it was the outermost one of its coroutine: with its name, with
 -- its column, and of all.  The core calls this where no debug hook raises.
 function times.closed(name, ns, column, counts_name, counts_column, counts)
-  note(name, ns)
+  local its = state.names[name] or { count = 0, sum = 0, min = ns, max = ns }
+  state.names[name] = its
+  its[its.count % KEPT + 1] = ns
+  its.count, its.sum = its.count + 1, its.sum + ns
+  its.min, its.max = math.min(its.min, ns), math.max(its.max, ns)
   if not column then return end
   local spent = state.spent
   if counts_name then spent[name] = (spent[name] or 0) + ns end
