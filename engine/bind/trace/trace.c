@@ -11,7 +11,6 @@
 #include "../traps/trap.h"
 #include "../watch/watch.h"
 
-/* Is there a userdata at 1 with one of the state's metatables? */
 /* {======================================================
 ** Names
 ** ======================================================= */
