@@ -97,7 +97,7 @@ kbd { border: 1px solid var(--line); border-radius: 3px; padding: 0 0.4em;
 local STYLE_HASH =
   "V1Z/Poy+P2byz20oCbQdWorYwPOYu/mRpoYnCiBoe0I="
 local SCRIPT_HASH =
-  "vKmjghTGNYvS6UeR2xn6VaNAAjbGyUUicBRZjsHbyCk="
+  "ukeAZYnjCnTaOpFTFXTa3/kvz2gbbqf1OB12wPMaU/4="
 
 local HEAD = [[
 <!DOCTYPE html>

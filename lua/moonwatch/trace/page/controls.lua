@@ -115,23 +115,16 @@ function open(id) {
 
 // Search ----------------------------------------------------------------
 
-const lower = new Map();
-
-function has(text, word) {
-  let its = lower.get(text);
-  if (its === undefined) {
-    its = String(text).toLowerCase();
-    if (lower.size < 1e5) lower.set(text, its);
-  }
-  return its.includes(word);
+// The text as a pattern that finds it, in any case; null for none.
+function patternOf(text) {
+  return text ? new RegExp(text.replace(/[^\w\s]/g, "\\$&"), "i") : null;
 }
 
 function writeHas(m, word) {
   const args = said(m);
-  return view.wanted[model.kind[m]] || has(objectName(args), word) ||
-    has(showKey(args.key), word) || has(show(args.old), word) ||
-    has(show(args.new), word) || has(args.where || "", word) ||
-    has(spanName(model.scope[m]), word);
+  return view.wanted[model.kind[m]] || [objectName(args), showKey(args.key),
+    show(args.old), show(args.new), args.where || "",
+    spanName(model.scope[m])].some(text => word.test(text));
 }
 
 function inRange(from, to) {
@@ -140,10 +133,10 @@ function inRange(from, to) {
 
 // Fills the tables with what is searched for, in the selection.
 function fill() {
-  const word = $("search").value.toLowerCase();
+  const word = patternOf($("search").value);
   const [from, to] = view.selected || [0, whole()];
-  view.wanted = word ? model.names.map((name, i) => has(name, word) ||
-    has(model.categories[i], word)) : null;
+  view.wanted = word && model.names.map((name, i) => word.test(name) ||
+    word.test(model.categories[i]));
   const isWanted = s => !view.wanted || view.wanted[model.name[s]];
   const rows = totalsOf(from, to);
   totals.set(rows.filter(t => !view.wanted || view.wanted[t.name]));

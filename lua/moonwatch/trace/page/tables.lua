@@ -122,7 +122,6 @@ class Table {
       }
     }
     this.draw();
-    return i >= 0;
   }
 
   tip(e) {
