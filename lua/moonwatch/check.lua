@@ -99,17 +99,12 @@ function check.options(opts, known, n, name, word)
   return opts
 end
 
--- The error belongs to the caller of the method; `depth` is the number of
--- functions of the library between the method and this file.
-local function fail_self(name, expected, value, depth)
+--- Raises unless `ok`; the method `name` was called on `value`.  To be called
+-- by a function that the method calls; or there is a `depth` between the two.
+function check.self(ok, name, expected, value, depth)
+  if ok then return end
   error(("calling '%s' on bad self (%s expected, got %s)"):format(name,
     expected, type(value)), 4 + (depth or 0))
-end
-
---- Raises unless `ok`; the method `name` was called on `value`.  To be called
--- by a function that the method calls.
-function check.self(ok, name, expected, value)
-  if not ok then fail_self(name, expected, value, 1) end
 end
 
 --- Declares a class of the library's objects.  An object has one field: its
@@ -134,7 +129,7 @@ function check.class(name, use, shown)
   private.add_class(class, use)
   local function state_of(self, method, depth)
     local state = type(self) == "table" and rawget(self, class)
-    if not state then fail_self(method, name, self, depth) end
+    if not state then check.self(false, method, name, self, depth) end
     return state
   end
   local function new(state) return setmetatable({ [class] = state }, class) end

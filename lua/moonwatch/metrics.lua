@@ -251,17 +251,6 @@ local TYPES = { integer = true, float = true, number = true, string = true,
 
 local OPTIONS = { schema = "table", on_exit = "function" }
 
-local function mistake_in(schema)
-  for metric, kind in next, schema do
-    if type(metric) ~= "string" then
-      return "a name in the schema is no string"
-    end
-    if not TYPES[kind] then
-      return ("the schema has an unknown type for '%s'"):format(metric)
-    end
-  end
-end
-
 -- Returns a context.  The last exit calls `on_exit(start_ns, end_ns, metrics,
 -- error)` once.
 local function new_metrics(_, opts)
@@ -269,12 +258,14 @@ local function new_metrics(_, opts)
   check.argument(opts == nil or type(opts) == "table", 1, "metrics",
     "function", opts)
   opts = check.options(opts, OPTIONS, 1, "metrics")
-  local mistake = opts.schema and mistake_in(opts.schema)
-  check.that(not mistake, 1, "metrics", mistake)
-  local self = { on_exit = opts.on_exit, depth = 1, fresh = true }
-  if opts.schema then
-    self.schema = {}
-    for metric, kind in next, opts.schema do self.schema[metric] = kind end
+  local self = { on_exit = opts.on_exit, depth = 1, fresh = true,
+    schema = opts.schema and {} }
+  for metric, kind in next, opts.schema or {} do
+    check.that(type(metric) == "string", 1, "metrics",
+      "a name in the schema is no string")
+    check.that(TYPES[kind], 1, "metrics",
+      ("the schema has an unknown type for '%s'"):format(metric))
+    self.schema[metric] = kind
   end
   self.context = new(self)
   begin(self)

@@ -11,7 +11,7 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local naming = require "moonwatch.hierarchy.naming"
 local places = require "moonwatch.hierarchy.places"
-local keys_of = require("moonwatch.path").keys
+local paths = require "moonwatch.path"
 local tapes = require "moonwatch.hierarchy.tape"
 local object_class = require "moonwatch.policy.object_class"
 local wrap = require "moonwatch.policy.wrap"
@@ -255,8 +255,7 @@ end
 -- =======================================================
 
 local function close_scope(scope, err)
-  local its = scope.its
-  local depth = scope.depth
+  local its, depth = scope.its, scope.depth
   scope.depth = false
   if not depth or its.closed then return end
   local _, order, thread = its.engine.frame(depth)
@@ -443,7 +442,7 @@ function Hierarchy:key_path(obj)
   if not name_of(its, obj) then return nil end
   local ways, keys, name = {}, {}, its.sites[obj].name
   while name.place do
-    ways[#ways + 1] = keys_of(name.place)
+    ways[#ways + 1] = paths.keys(name.place)
     name = name.up
   end
   for i = #ways, 1, -1 do
@@ -479,14 +478,10 @@ end
 --- Returns the names of all live objects, sorted.
 function Hierarchy:names()
   local its = its_own(self, "names")
-  local seen, names = {}, {}
-  for _, obj in ipairs(all(its)) do
-    local name = name_of(its, obj)
-    if name and not seen[name] then names[#names + 1] = name end
-    seen[name or false] = true
-  end
-  table.sort(names)
-  return names
+  local names = {}
+  for _, obj in ipairs(all(its)) do names[name_of(its, obj) or false] = true end
+  names[false] = nil
+  return paths.sorted_keys(names)
 end
 
 local RECORD = { only = "function" }
@@ -531,9 +526,7 @@ end
 function Hierarchy:close()
   local its = its_own(self, "close")
   if its.closed then return end
-  local handles = {}
-  for handle in pairs(its.handles) do handles[#handles + 1] = handle end
-  for _, handle in ipairs(handles) do cancel(handle) end
+  for handle in next, its.handles do cancel(handle) end
   its.engine.shut()
   its.closed = true
 end

@@ -137,17 +137,13 @@ function naming.class_name(its, obj)
     label.class(object_class.of(obj), metatable(obj)) or type(obj)
 end
 
--- Returns class name -> number of roots of that name.  A collection, which may
--- free names, empties the table, and so does a root that is none any more.
-local function hints(its)
-  its.hints[1] = its.hints[1] or {}
-  return its.hints[1]
-end
-
--- Returns a free name for a root.
+-- Returns a free name for a root.  `hints` has class name -> number of roots of
+-- that name: a collection, which may free names, empties the table, and so does
+-- a root that is none any more.
 local function root_text(its, obj)
-  local base = naming.class_name(its, obj)
-  local known, by_name = hints(its), its.by_name
+  local base, by_name = naming.class_name(its, obj), its.by_name
+  local known = its.hints[1] or {}
+  its.hints[1] = known
   local n = known[base] or 1
   local text = n == 1 and base or base .. "#" .. n
   while by_name[text] ~= nil and not rawequal(by_name[text], obj) do

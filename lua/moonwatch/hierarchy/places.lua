@@ -422,14 +422,6 @@ local function find(its, site, obj, frame, caller, nested)
   return found or own
 end
 
--- Returns the number behind the frame of the caller, if that has been executing
--- since before an enter; else 0.
-local function behind_caller(its, order, caller)
-  local i = caller ~= nil and its.engine.inside(caller) or 0
-  local _, its_order = its.engine.frame(i)
-  return its_order and its_order < order and i + 1 or 0
-end
-
 --- Finds out where an object is that may have been entered since.  Returns its
 -- site; nil if the object was never entered or placed.  `nested`: so many
 -- others are being looked for.
@@ -438,7 +430,11 @@ function places.settle(its, obj, nested)
   local site = its.sites[obj]
   if order == 0 or settled and site then return site end
   site = site or places.site(its, obj)
-  if frame == 0 then frame = behind_caller(its, order, caller) end
+  if frame == 0 and caller ~= nil then -- does the caller execute since before?
+    local i = its.engine.inside(caller)
+    local _, its_order = its.engine.frame(i)
+    frame = its_order and its_order < order and i + 1 or 0
+  end
   local place = find(its, site, obj, frame, caller, nested or 0)
   its.engine.settled(obj)
   if place ~= site.place or not place then

@@ -134,8 +134,7 @@ local function tell_taken()
   private.keep_taken(keepers()[1] and keep_taken or nil)
 end
 
-local stop
-function stop(self)
+local function stop(self)
   if self.look or private.put_off(stop, self) then return end
   local first, last = range(self)
   local lost = select(2, private.reader_state(self.reader))

@@ -27,17 +27,14 @@ local function one_line(s)
   return (s:gsub("%c", function(c) return literal.of(c):sub(2, -2) end))
 end
 
--- Cuts between two characters of UTF-8.
-local function cut(s)
+-- Cuts a long string between two characters of UTF-8.
+local function quoted(s)
+  if #s <= LONGEST then return literal.of(s) end
   local short = s:sub(1, LONGEST)
   if s:find("^[\x80-\xBF]", LONGEST + 1) then
     short = short:gsub("[\xC0-\xFF][\x80-\xBF]*$", "")
   end
-  return short .. "..."
-end
-
-local function quoted(s)
-  return literal.of(#s > LONGEST and cut(s) or s)
+  return literal.of(short .. "...")
 end
 
 -- Returns what people call an object that is in no other object.

@@ -38,79 +38,62 @@ local function name_of(object, way)
 end
 
 -- Returns the text of a write and its causes, or of nil.
-local function lines_of(write, ways)
+local function lines_of(write, way_to)
   local chain = {}
   while write do
     chain[#chain + 1], write = write, write.because
   end
   if not chain[1] then return "no write" end
   return (text.of(chain, function(object, is_value)
-    local way = is_value and ways.before(object) or ways.after(object)
-    return name_of(object, way or ways.before(object))
+    return name_of(object, way_to(object, is_value))
   end):gsub("\n", "%0          "))
 end
 
 -- Returns the cause of a write, with its own, as programs get it; or nil.
-local function cause_of(write, ways, matching)
+local function cause_of(write, way_to, matching)
   local its = write.because
-  if not its then return nil end
-  return {
+  return its and {
     object = matching:first(its.object), key = matching:first(its.key),
-    path = ways.after(its.object) or ways.before(its.object),
-    old = its.old, new = its.new, where = its.where,
-    because = cause_of(its, ways, matching),
+    path = way_to(its.object), old = its.old, new = its.new, where = its.where,
+    because = cause_of(its, way_to, matching),
   }
-end
-
-local function new(frame, first, second, ways, matching)
-  local write = first or second
-  local said = ("frame %d: the first write that differs\n  first:  %s\n" ..
-    "  second: %s"):format(frame, lines_of(first, ways),
-    lines_of(second, ways))
-  local self = {
-    frame = frame, object = matching:first(write.object),
-    key = matching:first(write.key),
-    path = ways.after(write.object) or ways.before(write.object),
-    where = write.where, second_where = second and second.where,
-    because = cause_of(write, ways, matching),
-  }
-  if first then self.first = first.new end
-  if second then self.second = second.new end
-  return setmetatable(self, { __tostring = function() return said end })
-end
-
--- Returns object -> the way to it now, for the objects of the writes.
-local function ways_before(root, matching, writes)
-  local way_of, known = ways_of(root), {}
-  for _, write in ipairs(writes) do
-    for _, name in ipairs { "object", "key", "old", "new" } do
-      local value = write[name]
-      if value ~= nil and not literal.write[type(value)] then
-        value = matching:first(value)
-        known[value] = matching:way(value, way_of)
-      end
-    end
-  end
-  return known
 end
 
 --- Returns a function that makes the report of two writes, of which one may be
 -- nil.  `prepare` is called while the root is as before both passes, the
 -- function while it is as after the first one.
 function report.prepare(root, matching, frame, first, second)
-  local writes = {}
+  local before, known = ways_of(root), {}
   for _, write in pairs { a = first, b = second } do
     while write do
-      writes[#writes + 1], write = write, write.because
+      for _, name in ipairs { "object", "key", "old", "new" } do
+        local value = write[name]
+        if value ~= nil and not literal.write[type(value)] then
+          value = matching:first(value)
+          known[value] = matching:way(value, before)
+        end
+      end
+      write = write.because
     end
   end
-  local known = ways_before(root, matching, writes)
   return function()
-    local way_of = ways_of(root)
-    return new(frame, first, second, {
-      before = function(object) return known[matching:first(object)] end,
-      after = function(object) return way_of(matching:first(object)) end,
-    }, matching)
+    local after, write = ways_of(root), first or second
+    local function way_to(object, is_value)
+      object = matching:first(object)
+      return is_value and known[object] or after(object) or known[object]
+    end
+    local said = ("frame %d: the first write that differs\n  first:  %s\n" ..
+      "  second: %s"):format(frame, lines_of(first, way_to),
+      lines_of(second, way_to))
+    local self = {
+      frame = frame, object = matching:first(write.object),
+      key = matching:first(write.key), path = way_to(write.object),
+      where = write.where, second_where = second and second.where,
+      because = cause_of(write, way_to, matching),
+    }
+    if first then self.first = first.new end
+    if second then self.second = second.new end
+    return setmetatable(self, { __tostring = function() return said end })
   end
 end
 
