@@ -62,10 +62,6 @@ local function likeness(numbers, x, y)
   return n
 end
 
--- {======================================================
--- Chains
--- =======================================================
-
 local function heaviest(best, j)
   local found
   while j > 0 do
@@ -96,8 +92,6 @@ local function add_pairs(best, m, i, votes)
     enter(best, m, pair)
   end
 end
-
--- }======================================================
 
 --- Adds to `mates` which of the elements i to i_end - 1 of x become which of
 -- the elements j to j_end - 1 of y.  The numbers are those of

@@ -4,11 +4,7 @@
 -- First both documents are compared side by side.  What follows goes only where
 -- they differ, and values get numbers where elements of lists may have moved.
 --
--- The work to do is a stack.  An item is an operation to write down; a pair of
--- values { at, x, y } to make equal; or, below the items for the inside of a
--- list's element, { at, y, from, text } to look at the operations from there
--- on, which may be longer than another element.  A place `at` is a node of a
--- pointer.
+-- A place is a node of a pointer.
 --
 -- A table in two places is never changed inside, because that would change the
 -- other place too: each place gets another value.
@@ -20,7 +16,6 @@ local align = require "moonwatch.json.align"
 local compare = require "moonwatch.json.compare"
 local new_numbers = require "moonwatch.json.numbers"
 local pointer = require "moonwatch.json.pointer"
-local side = require "moonwatch.json.side"
 
 local raw = core.private.raw
 
@@ -29,51 +24,43 @@ local diff = {}
 local Diff = {}
 Diff.__index = Diff
 
--- {======================================================
--- Values
--- =======================================================
-
-local function length_of_scalar(value)
-  if type(value) == "string" then return #value + 2 end
-  return value == json.null and 4 or #tostring(value)
-end
-
-local function length_of_table(_, members, kind)
-  local n = 2
-  for key, length in next, members do
-    n = n + length + (kind == "object" and #key + 4 or 1)
-  end
-  return n
-end
-
 -- Returns about the length of the text of a value of the second document.  What
 -- is the same in both has not been looked at, and may be no JSON.
 function Diff:length(value)
-  if self.lengths[value] then return self.lengths[value] end
-  local length, message = json.fold(value, {
-    contents = self.b.of, known = self.lengths,
-    scalar = length_of_scalar, table = length_of_table,
-  })
-  return length or error { message = message }
+  if type(value) == "string" then return #value + 2 end
+  if type(value) ~= "table" then
+    return value == json.null and 4 or #tostring(value)
+  end
+  local length = self.lengths[value]
+  if not length then
+    length, self.lengths[value] = 2, 0 -- for a table inside itself
+    for key, member in next, (self.b:open(value)) do
+      length = length + self:length(member) +
+        (type(key) == "string" and #key + 4 or 1)
+    end
+    self.lengths[value] = length
+  end
+  return length
 end
 
 local OPERATION = 35 -- bytes, with neither path nor value
 
--- }======================================================
-
--- {======================================================
--- Objects
--- =======================================================
-
-local function operation(op, up, key, value)
-  return { op = op, at = { up = up, key = key }, value = value }
+-- Writes an operation down, with a copy of its value, which must not change
+-- with the document.
+function Diff:write(op, up, key, value)
+  local path = pointer.of { up = up, key = key }
+  self.text = self.text + OPERATION + #path
+  if op ~= "remove" then
+    self.text = self.text + self:length(value)
+    if type(value) == "table" then value = json.copy(value, self.after) end
+  end
+  self.list[#self.list + 1] = { op = op, path = path, value = value }
 end
 
--- Returns the steps that make an object equal to another, in the order of the
--- keys.  Members are removed last, because an empty table no longer shows that
--- it is an object.
+-- Makes an object equal to another, in the order of the keys.  Members are
+-- removed last, because an empty table no longer shows that it is an object.
 function Diff:objects(at, x, y)
-  local changed, removed, steps = {}, {}, {}
+  local changed, removed = {}, {}
   for key, old in next, x do
     local new = y[key]
     if new == nil then
@@ -87,24 +74,18 @@ function Diff:objects(at, x, y)
   end
   table.sort(changed)
   table.sort(removed)
-  for i, key in ipairs(changed) do
-    local old, new = x[key], y[key]
-    steps[i] = old == nil and operation("add", at, key, new) or
-      { at = { up = at, key = key }, x = old, y = new }
+  for _, key in ipairs(changed) do
+    if x[key] == nil then
+      self:write("add", at, key, y[key])
+    else
+      self:change(at, key, x[key], y[key])
+    end
   end
-  for _, key in ipairs(removed) do
-    steps[#steps + 1] = operation("remove", at, key)
-  end
-  return steps
+  for _, key in ipairs(removed) do self:write("remove", at, key) end
 end
 
--- }======================================================
-
--- {======================================================
--- Lists: which elements stay or change, and which come and go
---
--- `mates` has the positions in x of such elements, with those in y.
--- =======================================================
+-- Which elements of lists stay or change, and which come and go: `mates` has
+-- the positions in x of those that do not go, with those in y.
 
 -- Iterates over the runs between mates from a position on, to n in one list and
 -- m in the other: the elements i to i_end - 1 become elements j to j_end - 1.
@@ -191,43 +172,19 @@ function Diff:mates(x, y)
   return mates
 end
 
--- Adds the step that makes an element equal to another, which is to be at j.
-local function add_pair(steps, at, x, y, i, j)
-  steps[#steps + 1] = { at = { up = at, key = j }, x = x[i], y = y[j],
-    is_element = true }
-end
-
--- Adds the steps that make a run of `x` equal to a run of `y`.  All elements
--- before the run are as in `y` already, so indices are those of `y`.
-local function replace_run(steps, at, x, y, i, i_end, j, j_end)
-  while i < i_end and j < j_end do
-    add_pair(steps, at, x, y, i, j)
-    i, j = i + 1, j + 1
-  end
-  for index = j + i_end - i - 1, j, -1 do
-    steps[#steps + 1] = operation("remove", at, index)
-  end
-  for index = j, j_end - 1 do
-    steps[#steps + 1] = operation("add", at, index, y[index])
-  end
-end
-
 function Diff:arrays(at, x, y)
-  local steps, n, m = {}, #x, #y
+  local n, m = #x, #y
   for i, i_end, j, j_end in runs(self:mates(x, y), 1, n, m) do
-    replace_run(steps, at, x, y, i, i_end, j, j_end)
-    if i_end <= n and self.comparison:differ(x[i_end], y[j_end]) then
-      add_pair(steps, at, x, y, i_end, j_end)
+    -- All elements before the run are as in y already, so indices are of y.
+    while i < i_end and j < j_end do
+      self:change(at, j, x[i], y[j], true)
+      i, j = i + 1, j + 1
     end
+    for index = j + i_end - i - 1, j, -1 do self:write("remove", at, index) end
+    for index = j, j_end - 1 do self:write("add", at, index, y[index]) end
+    if i_end <= n then self:change(at, j_end, x[i_end], y[j_end], true) end
   end
-  return steps
 end
-
--- }======================================================
-
--- {======================================================
--- The stack
--- =======================================================
 
 -- A patch takes the steps "-" and "0" into an empty table for steps into an
 -- array.
@@ -236,72 +193,45 @@ local function misleads(kind_x, kind_y, y)
     (y["-"] ~= nil or y["0"] ~= nil)
 end
 
--- Returns the steps from one value to another; nil if the value must be
--- replaced.
-function Diff:steps(at, x, y)
+-- Makes the inside of a value equal to that of another.  Returns false if the
+-- value must be replaced.
+function Diff:change_inside(at, x, y)
   if type(x) ~= "table" or type(y) ~= "table" or self.comparison.shared[x] or
     self.is_shared and self.is_shared(x) then
-    return nil
+    return false
   end
   local held_x, kind_x = self.a:open(x)
   local held_y, kind_y = self.b:open(y)
-  if misleads(kind_x, kind_y, held_y) then return nil end
+  if misleads(kind_x, kind_y, held_y) then return false end
   if kind_x == "either" then kind_x = kind_y end
-  if kind_y ~= "either" and kind_x ~= kind_y then return nil end
+  if kind_y ~= "either" and kind_x ~= kind_y then return false end
   local method = kind_x == "array" and self.arrays or self.objects
-  return method(self, at, held_x, held_y)
+  method(self, at, held_x, held_y)
+  return true
 end
 
--- An operation gets a copy of its value, which must not change with the
--- document.
-function Diff:write_down(list, op, at, value)
-  local path = pointer.of(at)
-  self.text = self.text + OPERATION + #path
-  if op ~= "remove" then
-    self.text = self.text + self:length(value)
-    if type(value) == "table" then value = json.copy(value, self.b.of) end
+-- Makes a value equal to another.  An element of a list is replaced where that
+-- is shorter than what changes its inside.
+function Diff:change(up, key, x, y, is_element)
+  if not self.comparison:differ(x, y) then return end
+  local list, text, at = self.list, self.text, { up = up, key = key }
+  local n = #list
+  if self:change_inside(at, x, y) then
+    if not is_element or #list < n + 2 or self.text - text <=
+      OPERATION + #pointer.of(at) + self:length(y) then
+      return
+    end
+    for i = #list, n + 1, -1 do list[i] = nil end
+    self.text = text
   end
-  list[#list + 1] = { op = op, path = path, value = value }
-end
-
-function Diff:look_into(list, stack, pair)
-  if not self.comparison:differ(pair.x, pair.y) then return end
-  local steps = self:steps(pair.at, pair.x, pair.y)
-  if not steps then
-    return self:write_down(list, "replace", pair.at, pair.y)
-  end
-  if pair.is_element then
-    stack[#stack + 1] = { at = pair.at, y = pair.y, from = #list,
-      text = self.text }
-  end
-  for i = #steps, 1, -1 do stack[#stack + 1] = steps[i] end
-end
-
--- Replaces an element whose inside was changed, if that is shorter.
-function Diff:shorten(list, item)
-  local n = #list - item.from
-  if n < 2 then return end
-  local whole = OPERATION + #pointer.of(item.at) + self:length(item.y)
-  if self.text - item.text <= whole then return end
-  for i = #list, item.from + 1, -1 do list[i] = nil end
-  self.text = item.text
-  self:write_down(list, "replace", item.at, item.y)
+  self:write("replace", up, key, y)
 end
 
 local function run(self, x, y)
-  self.comparison = compare(x, y, self.a, self.b, self.same)
-  local stack, list = { { at = {}, x = x, y = y } }, json.array {}
-  while #stack > 0 do
-    local item = table.remove(stack)
-    if item.op then
-      self:write_down(list, item.op, item.at, item.value)
-    elseif item.from then
-      self:shorten(list, item)
-    else
-      self:look_into(list, stack, item)
-    end
-  end
-  return list
+  local comparison = compare(x, y, self.before, self.after, self.same)
+  self.comparison, self.a, self.b = comparison, comparison.a, comparison.b
+  self.numbers = new_numbers(self.a, self.b, self.same)
+  self:change(nil, nil, x, y)
 end
 
 --- Returns the operations of a patch that makes `a` equal to `b`; nil and a
@@ -310,14 +240,13 @@ end
 -- for a table of both, the table is equal to itself without a look at its
 -- contents.  `is_shared(t)` tells which other tables of `a` are in two places.
 function diff.operations(a, b, before, after, same, is_shared)
-  local side_a, side_b = side(before or raw), side(after or raw)
-  local self = setmetatable({ same = same, is_shared = is_shared,
-    numbers = new_numbers(side_a, side_b, same), a = side_a, b = side_b,
-    lengths = {}, text = 0 }, Diff)
-  local ok, list = pcall(run, self, a, b)
-  if ok then return list end
-  if type(list) ~= "table" then error(list, 0) end
-  return nil, list.message
+  local self = setmetatable({ before = before or raw, after = after or raw,
+    same = same, is_shared = is_shared, lengths = {}, list = json.array {},
+    text = 0 }, Diff)
+  local ok, problem = pcall(run, self, a, b)
+  if ok then return self.list end
+  if type(problem) ~= "table" then error(problem, 0) end
+  return nil, problem.message
 end
 
 --- The same function with the checks of a public one.
@@ -328,5 +257,3 @@ function diff.diff(a, b)
 end
 
 return diff
-
--- }======================================================

@@ -21,10 +21,6 @@ local integer = math.type
 
 local json = { null = core.null }
 
--- {======================================================
--- Marks
--- =======================================================
-
 local marks = core.clock "moonwatch.array"
 local generation = marks.generation
 local KINDS, NUMBERS = { [0] = "array", "object" }, { array = 1, object = 2 }
@@ -57,10 +53,10 @@ function json.set_mark(t, kind)
   private.set_mark(t, NUMBERS[kind] or 0)
 end
 
--- Returns the kind of a table by its keys, or nil if JSON has none such; and
--- the number of members.  `n` positive integer keys with the maximum `n` are
--- the keys of an array.  With `most` only so many keys are looked at; then the
--- kind is that of a table with those keys.
+-- Returns the kind of a table by its keys, or nil if JSON has none such.  `n`
+-- positive integer keys with the maximum `n` are the keys of an array.  With
+-- `most` only so many keys are looked at; then the kind is that of a table with
+-- those keys.
 local function shape(held, most)
   local strings, indices, last = 0, 0, 0
   for key in next, held do
@@ -78,19 +74,9 @@ local function shape(held, most)
     end
   end
   if strings == 0 and last == indices then
-    return last == 0 and "either" or "array", last
+    return last == 0 and "either" or "array"
   end
-  return indices == 0 and "object" or nil, strings
-end
-
--- Returns "array", "object" or "either", and the number of members; nil if JSON
--- has no such table.
-local function kind_and_size(t, held)
-  local kind, size = shape(held)
-  local said = json.mark(t)
-  if said and kind == "either" then kind = said end
-  if said and kind ~= said then return nil end
-  return kind, size
+  return indices == 0 and "object" or nil
 end
 
 local LOOK = 32 -- keys
@@ -98,21 +84,7 @@ local LOOK = 32 -- keys
 --- Returns the kind alone, by the mark or else by the first keys, so that large
 -- tables cost no more than small ones.
 function json.kind(t)
-  return json.mark(t) or (shape(raw(t), LOOK))
-end
-
--- }======================================================
-
--- {======================================================
--- Documents, without recursion, because documents may be deep
--- =======================================================
-
---- Returns a table with the same contents and without a class.
-function json.plain(t)
-  if getmetatable(t) == nil then return t end
-  local plain = {}
-  for key, value in next, t do plain[key] = value end
-  return plain
+  return json.mark(t) or shape(raw(t), LOOK)
 end
 
 --- What is wrong with a table that is neither array nor object.
@@ -136,71 +108,49 @@ function json.message(what, node)
   return ("not JSON: %s at '%s'"):format(what, pointer.of(node))
 end
 
--- A frame is a table whose members are being folded, and a node of a pointer.
-local function open(t, up, rules, within)
-  if within[t] then return nil, "a table inside itself" end
-  local held = (rules.contents or raw)(t)
-  local kind, size = kind_and_size(t, held)
-  if not kind then return nil, json.NO_KIND end
-  within[t] = true
-  return { up = up, table = t, held = held, kind = kind, size = size,
-    members = {} }
+--- Raises a table with that message.
+function json.fail(what, node)
+  error { message = json.message(what, node) }
 end
 
-local function close(frame, rules, within)
-  within[frame.table] = nil
-  local result = rules.table(frame.table, frame.members, frame.kind, frame.size)
-  if rules.known then rules.known[frame.table] = result end
-  frame = frame.up
-  frame.members[frame.key] = result
-  return frame
-end
-
---- Folds a document from its leaves to its root.  `rules.scalar(value)` returns
--- the result for a value that is no table; `rules.table(t, members, kind,
--- size)` returns the result for a table, and `members` has the results for its
--- members.  No result is nil.  `rules.known` has results for tables that are
--- known already, and receives the others.  Returns the result for the root; nil
--- and a message if the value is not JSON.
-function json.fold(value, rules)
-  local frame, within = { held = { value }, members = {} }, {}
-  local known = rules.known or {}
-  while true do
-    local key, member = next(frame.held, frame.key)
-    frame.key = key
-    if key == nil then
-      if not frame.up then return frame.members[1] end
-      frame = close(frame, rules, within)
-    elseif type(key) == "string" and not utf8.len(key) then
-      return nil, json.message("a key that is not UTF-8", frame.up)
-    elseif type(member) ~= "table" then
-      local what = json.fault(member)
-      if what then return nil, json.message(what, frame) end
-      frame.members[key] = rules.scalar(member)
-    elseif known[member] ~= nil then
-      frame.members[key] = known[member]
-    else
-      local below, what = open(member, frame, rules, within)
-      if not below then return nil, json.message(what, frame) end
-      frame = below
-    end
+-- Copies a table, whose place is the node `at`; `within` has the tables that
+-- are around it.
+local function copy(t, contents, at, within)
+  if within[t] then json.fail("a table inside itself", at) end
+  local held, said = contents(t), json.mark(t)
+  local kind = shape(held)
+  if not kind or said and kind ~= "either" and kind ~= said then
+    json.fail(json.NO_KIND, at)
   end
+  local node, result = { up = at }, {}
+  within[t] = true
+  for key, value in next, held do
+    if type(key) == "string" and not utf8.len(key) then
+      json.fail("a key that is not UTF-8", at)
+    end
+    node.key = key
+    if type(value) == "table" then
+      value = copy(value, contents, node, within)
+    else
+      local what = json.fault(value)
+      if what then json.fail(what, node) end
+    end
+    result[key] = value
+  end
+  within[t] = nil
+  return said and mark(result, said) or result
 end
 
-local function itself(value) return value end
-
-local function keep_mark(t, copy)
-  local kind = json.mark(t)
-  return kind and mark(copy, kind) or copy
-end
-
---- Returns a deep copy with the same marks; nil and a message if the value is
--- not JSON.
+--- Returns a deep copy with the same marks; raises a table with a message if
+-- the value is not JSON.
 function json.copy(value, contents)
-  return json.fold(value,
-    { contents = contents, scalar = itself, table = keep_mark })
+  local root = {}
+  if type(value) == "table" then
+    return copy(value, contents or raw, root, {})
+  end
+  local what = json.fault(value)
+  if what then json.fail(what, root) end
+  return value
 end
-
--- }======================================================
 
 return json

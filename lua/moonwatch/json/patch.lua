@@ -17,23 +17,12 @@ local json = require "moonwatch.json"
 local compare = require "moonwatch.json.compare"
 local draft = require "moonwatch.json.draft"
 local pointer = require "moonwatch.json.pointer"
-local side = require "moonwatch.json.side"
 local state = require "moonwatch.state"
 
 local raw = core.private.raw
 
 -- What goes wrong in an operation is raised as { message }.
 local function fail(what, ...) error { message = what:format(...) } end
-
--- Returns the value that a function of JSON returns, or fails with its message.
-local function good(value, message)
-  if value == nil then error { message = message } end
-  return value
-end
-
--- {======================================================
--- The document
--- =======================================================
 
 local Document = {}
 Document.__index = Document
@@ -133,12 +122,6 @@ function Document:shared(root)
   return first
 end
 
--- }======================================================
-
--- {======================================================
--- Operations
--- =======================================================
-
 local operations = {}
 
 function operations.add(document, path, value)
@@ -177,15 +160,15 @@ end
 
 function operations.test(document, path, value)
   local actual = document:find(path)
-  local a, b = side(document.contents), side(raw)
-  if compare(actual, value, a, b):differ(actual, value) then
+  local comparison = compare(actual, value, document.contents, raw)
+  if comparison:differ(actual, value) then
     fail "that is not the value"
   end
 end
 
 function operations.copy(document, path, _, from)
   local value = document:find(from)
-  operations.add(document, path, good(json.copy(value, document.contents)))
+  operations.add(document, path, json.copy(value, document.contents))
 end
 
 function operations.move(document, path, _, from)
@@ -203,17 +186,13 @@ local NEEDS = {
   copy = "from", move = "from",
 }
 
--- }======================================================
-
--- {======================================================
--- Patches
--- =======================================================
-
 -- Parses the pointer in a field of an operation.
 local function steps_in(fields, name)
   local text = rawget(fields, name)
   if type(text) ~= "string" then fail("its '%s' is no string", name) end
-  return good(pointer.parse(text))
+  local steps, message = pointer.parse(text)
+  if not steps then error { message = message } end
+  return steps
 end
 
 -- Returns what comes before the message of an operation's failure.
@@ -237,7 +216,7 @@ local function run(document, operation)
   if NEEDS[op] == "value" then
     value = rawget(fields, "value")
     if value == nil then fail "it has no 'value'" end
-    value = good(json.copy(value)) -- the document gets its own
+    value = json.copy(value) -- the document gets its own
   elseif NEEDS[op] == "from" then
     from = steps_in(fields, "from")
   end
@@ -280,5 +259,3 @@ local function patch(root, list)
 end
 
 return patch
-
--- }======================================================
