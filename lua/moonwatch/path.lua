@@ -11,10 +11,6 @@ local literal = require "moonwatch.literal"
 
 local path = {}
 
--- {======================================================
--- Keys
--- =======================================================
-
 local RANK = { boolean = 1, number = 2, string = 3 }
 
 --- Tells whether a key can be part of a path; objects cannot.
@@ -37,12 +33,6 @@ function path.sorted_keys(t)
   table.sort(keys, path.before)
   return keys
 end
-
--- }======================================================
-
--- {======================================================
--- To text
--- =======================================================
 
 local ESCAPES = {
   ["'"] = "\\'", ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r",
@@ -104,12 +94,6 @@ function path.namer()
   end
 end
 
--- }======================================================
-
--- {======================================================
--- From text
--- =======================================================
-
 -- Returns the place where the quoted string that begins at `at` ends, or nil.
 local function quote_end(text, at)
   local quote = text:sub(at, at)
@@ -151,7 +135,5 @@ function path.normalize_name(text)
   end
   return table.concat(pieces)
 end
-
--- }======================================================
 
 return path

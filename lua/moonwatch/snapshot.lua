@@ -25,10 +25,6 @@ local snapshot = {}
 
 local MEMORY = "not enough memory"
 
--- {======================================================
--- Writing
--- =======================================================
-
 -- Returns the name of an object's class, and the state of a userdata; nil if
 -- the object cannot be said.  `class` is the class that the object had when its
 -- state was delivered.
@@ -96,12 +92,6 @@ function snapshot.hash(root)
   return hash
 end
 
--- }======================================================
-
--- {======================================================
--- Reading
--- =======================================================
-
 -- What is wrong with bytes, in an array; other errors are the program's.
 local Refusal = {}
 
@@ -133,14 +123,6 @@ function snapshot.make(name, is_userdata)
   return ask(what, policy.new_object, snapshot.class_of(name), is_userdata)
 end
 
--- }======================================================
-
--- {======================================================
--- Into a live root
---
--- The core has found which objects stay, and what differs.
--- =======================================================
-
 -- Returns the name of an object's class; nil for one that nobody has named.
 local function kind_of(object)
   if type(object) == "userdata" then return policy.userdata_name(object) end
@@ -163,7 +145,8 @@ end
 
 -- Adds the writes of fields that hold something else, and then those that take
 -- away fields, but for those that are no state: the last element of a list
--- first.  `differs` has live tables, and what they are to hold.
+-- first.  `differs` has live tables, and what they are to hold, as the core has
+-- found.
 local function add_changes(writes, differs, is_state)
   local deletes = {}
   for i = 1, #differs, 2 do
@@ -262,8 +245,6 @@ function snapshot.mark_all(marks, stays)
     private.set_mark(object, marks[i + 1])
   end
 end
-
--- }======================================================
 
 local INTO = { into = "table" }
 

@@ -11,10 +11,6 @@ local literal = require "moonwatch.literal"
 local path = require "moonwatch.path"
 local shape = require "moonwatch.dynamism.shape"
 
--- {======================================================
--- Conditions
--- =======================================================
-
 local function bounds(name, low, high)
   if low == high then return (" and %s == %s"):format(name, literal.of(low)) end
   return (" and %s >= %s and %s <= %s"):format(name, literal.of(low), name,
@@ -91,12 +87,6 @@ function condition(shapes, place, name)
   return table.concat(tests, " or ")
 end
 
--- }======================================================
-
--- {======================================================
--- Statements
--- =======================================================
-
 local function has_function(place)
   return #place.children > 0 or place.is_closed
 end
@@ -131,8 +121,6 @@ local function add_function(lines, shapes, place, is_opened)
   end
   lines[#lines + 1] = "end\n"
 end
-
--- }======================================================
 
 -- `places[i]` is the place above place i, the key there, and the key as a step
 -- of a path.
@@ -214,19 +202,6 @@ local function needs_null(list)
   return false
 end
 
--- Returns the texts of a list as one.  The buffer of `table.concat` does not
--- ask for a collection when there is no memory.
-local function join(list)
-  while #list > 1 do
-    local pairs_of = {}
-    for i = 1, #list, 2 do
-      pairs_of[#pairs_of + 1] = list[i] .. (list[i + 1] or "")
-    end
-    list = pairs_of
-  end
-  return list[1]
-end
-
 --- Returns the source for the places of a specialisation, to be called with the
 -- option `shape` and, if the examples' objects were opened, a function that
 -- opens an object.
@@ -255,5 +230,5 @@ return function(list, is_opened)
       text)
   end
   lines[#lines + 1] = TAIL
-  return join(lines)
+  return table.concat(lines)
 end

@@ -25,14 +25,9 @@ local guard_source = require "moonwatch.dynamism.guard"
 local nested = require "moonwatch.dynamism.nested"
 local trees = require "moonwatch.dynamism.tree"
 local path = require "moonwatch.path"
-local shape = require "moonwatch.dynamism.shape"
 local values = require "moonwatch.dynamism.values"
 
 local Specialisation, state_of, new = check.class "specialisation"
-
--- {======================================================
--- Making
--- =======================================================
 
 -- In some graphs the tree does not tell a table from a table above it, or from
 -- other tables.
@@ -56,16 +51,12 @@ end
 local function limit(place, node, confidence)
   place.kinds = {}
   local is_sure = trees.present(node) >= confidence
-  local single
-  for _, kind in ipairs(trees.KINDS) do
-    if node[kind] then
-      single = single == nil and kind
-    end
-  end
+  local n = 0
+  for _, kind in ipairs(trees.KINDS) do n = n + (node[kind] and 1 or 0) end
   for _, kind in ipairs(trees.KINDS) do
     local stat = node[kind]
     if stat then
-      local limits = limits_of(stat, kind, is_sure, single == kind)
+      local limits = limits_of(stat, kind, is_sure, n == 1)
       if stat.dims then
         limits.ranks, limits.dims = stat.ranks, {}
         for i, dim in ipairs(stat.dims) do
@@ -118,26 +109,6 @@ local function infer(examples, opts)
   return make(dynamism.learn(examples, opts), opts.exact)
 end
 
--- }======================================================
-
--- {======================================================
--- Matching
--- =======================================================
-
--- Returns a function that opens objects, as the examples were opened; nil if
--- none were.
-local function opener(self)
-  if not self.objects then return nil end
-  local known = {}
-  return function(value)
-    if type(value) ~= "table" and type(value) ~= "userdata" then
-      return value
-    end
-    local _, wanted = shape.call(self.objects, value)
-    return wanted and nested.with(value, self, known) or value
-  end
-end
-
 --- Tells whether an example is like the known ones.  Returns true; or false and
 -- the path of the first place that differs (of the table, for an unknown
 -- field).
@@ -152,17 +123,13 @@ function Specialisation:matches(example)
       if not chunk then error(message, 0) end -- memory has run out
       self.chunk = chunk
     end
-    guard = chunk(self.shape, opener(self)) -- for this example's objects
+    local known = {} -- for this example's objects
+    guard = chunk(self.shape,
+      function(value) return nested.opened(value, self, known) end)
     if not self.objects then self.guard = guard end
   end
   return guard(example)
 end
-
--- }======================================================
-
--- {======================================================
--- Constants and source
--- =======================================================
 
 -- Returns the value that a place always has, and its kind; or nil.
 local function constant_of(place)
@@ -225,7 +192,5 @@ function Specialisation:to_lua()
   end
   return guard_source(self.list)
 end
-
--- }======================================================
 
 return infer

@@ -117,15 +117,23 @@ function Nesting:fill(obj)
   end)
 end
 
-local nested = {}
-
---- Returns the nested form of an object; the options must be good, and `known`
+-- Returns the nested form of an object; the options must be good, and `known`
 -- has the nested forms of other objects.
-function nested.with(obj, opts, known)
+local function nested_with(obj, opts, known)
   local self = setmetatable({ opts = opts, known = known, queue = {} }, Nesting)
   local result = self:nested(obj)
   for _, its in ipairs(self.queue) do self:fill(its) end -- which grows
   return result
+end
+
+local nested = {}
+
+--- Returns a value as examples are looked at: the nested form of what
+-- `opts.objects` takes for an object, others as they are.
+function nested.opened(value, opts, known)
+  if not may_be_object(value) then return value end
+  local _, wanted = shape.call(opts.objects, value)
+  return wanted and nested_with(value, opts, known) or value
 end
 
 local OPTIONS = { shape = "function", objects = "function" }
@@ -135,7 +143,7 @@ local OPTIONS = { shape = "function", objects = "function" }
 -- object; by default a table with a metatable is.
 function nested.to_nested(obj, opts)
   check.argument(may_be_object(obj), 1, "to_nested", "table or userdata", obj)
-  return nested.with(obj, check.options(opts, OPTIONS, 2, "to_nested"), {})
+  return nested_with(obj, check.options(opts, OPTIONS, 2, "to_nested"), {})
 end
 
 return nested

@@ -25,10 +25,6 @@ function dynamism.state(value)
   return is_report(value) and value[Report] or nil
 end
 
--- {======================================================
--- Adding
--- =======================================================
-
 local function is_example(value)
   return type(value) == "table" or type(value) == "userdata"
 end
@@ -57,12 +53,6 @@ end
 function Report:examples()
   return state_of(self, "examples").tree.n
 end
-
--- }======================================================
-
--- {======================================================
--- Dimensions
--- =======================================================
 
 -- Tells whether the two nodes saw more than one number or boolean.
 local function is_dynamic(node, other)
@@ -109,12 +99,6 @@ function Report:dims()
   end
   return result
 end
-
--- }======================================================
-
--- {======================================================
--- Changes
--- =======================================================
 
 local describe
 
@@ -183,8 +167,6 @@ function Report:changes()
   end
   return result
 end
-
--- }======================================================
 
 dynamism.OPTIONS = {
   shape = "function", objects = "function", keep = "count",

@@ -47,10 +47,6 @@ function trees.new(most, get_shape, objects)
   return { root = {}, n = 0, most = most, shape = get_shape, objects = objects }
 end
 
--- {======================================================
--- Nodes
--- =======================================================
-
 local function stat_of(node, kind)
   local stat = node[kind]
   if not stat then
@@ -94,12 +90,6 @@ local function shaped(tree, node, sizes)
   end
 end
 
--- }======================================================
-
--- {======================================================
--- Examples
--- =======================================================
-
 -- Returns the state of a walk through an example: the tables whose fields are
 -- to be counted, in order, with their nodes (a watched table does not hold its
 -- contents); the table at each node; and the tables that were met.
@@ -133,15 +123,8 @@ local function enter(walk, node, value)
   values.widen(count(node, "table"), length, length)
 end
 
--- Returns the nested form of a value that is opened as an object; other values
--- as they are.
-local function opened(tree, walk, value)
-  local _, wanted = shape.call(tree.objects, value)
-  return wanted and nested.with(value, tree, walk.nested) or value
-end
-
 local function object(tree, walk, node, value)
-  if tree.objects then value = opened(tree, walk, value) end
+  if tree.objects then value = nested.opened(value, tree, walk.nested) end
   local sizes = shape.of(value, tree.shape)
   if sizes then
     shaped(tree, node, sizes)
@@ -191,12 +174,6 @@ function trees.add(tree, example)
     note_fields(tree, walk, node, walk.contents[i])
   end
 end
-
--- }======================================================
-
--- {======================================================
--- Trees
--- =======================================================
 
 local function merge_shaped(mine, its, merge_node, most)
   mine.ranks, mine.dims = mine.ranks or {}, mine.dims or {}
@@ -290,7 +267,5 @@ function trees.missing(node)
   local above = node.up and node.up.table
   return above and math.max(0, above.n - trees.present(node)) or 0
 end
-
--- }======================================================
 
 return trees

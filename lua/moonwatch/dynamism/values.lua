@@ -28,10 +28,6 @@ function values.none(is_float)
   return { n = 0, seen = {}, size = 0, is_float = is_float }
 end
 
--- {======================================================
--- Observing
--- =======================================================
-
 local function ascending(seen)
   local list = {}
   for value in next, seen do list[#list + 1] = value end
@@ -90,12 +86,6 @@ function values.merge(self, other, most)
   end
 end
 
--- }======================================================
-
--- {======================================================
--- Results
--- =======================================================
-
 --- Returns the number of different values; nil if there are more than `most`.
 function values.distinct(self, most)
   local n = self.size + (self.nan and 1 or 0)
@@ -121,7 +111,5 @@ function values.only(self)
   if self.nan then return 0 / 0 end
   return restored(self, (next(self.seen)))
 end
-
--- }======================================================
 
 return values

@@ -33,10 +33,6 @@ local of_program = {
   clock = core.clock(), metamethod = metamethod, is = is,
 }
 
--- {======================================================
--- For files
--- =======================================================
-
 local clock = core.clock()
 
 -- What stands for the default clock.
@@ -72,8 +68,6 @@ local of_file = {
   end,
   is = is,
 }
-
--- }======================================================
 
 local ctx = {}
 

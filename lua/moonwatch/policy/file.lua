@@ -24,23 +24,15 @@ local function plain(value, depth, copies)
   return copy
 end
 
--- Bytes that are read at once: Lua reads as many without a buffer of its own
--- in memory.
-local PIECE = 1000
-
 -- Returns the text of a file without a mark of the byte order and a line for
 -- the shell; or nil and a message.  A file that is longer than the budget of
 -- loading allows is not read to its end.
 local function read(path)
   local stream <close>, problem = io.open(path, "r")
   if not stream then return nil, "cannot open " .. problem end
-  local pieces, message = {}
-  repeat
-    local i = #pieces + 1
-    pieces[i], message = stream:read(PIECE)
-  until not pieces[i] or i * PIECE > sandbox.INSTRUCTIONS
+  local text, message = stream:read(sandbox.INSTRUCTIONS + 1)
   if message then return nil, ("cannot read %s (%s)"):format(path, message) end
-  local text = table.concat(pieces)
+  text = text or ""
   if #text > sandbox.INSTRUCTIONS then return text end
   text = text:gsub("^\xEF\xBB\xBF", "")
   return (text:gsub("^#[^\n]*", ""))

@@ -16,10 +16,6 @@ local entries = setmetatable({}, { __mode = "k" }) -- class -> name and rules
 local meant = setmetatable({}, { __mode = "k" })   -- metatable -> its entry
 local owners = setmetatable({}, { __mode = "kv" }) -- entry -> class
 
--- {======================================================
--- Classes and their metatables
--- =======================================================
-
 local function is_metatable(t) return rawget(t, "__index") ~= nil end
 
 local function is_meta(key)
@@ -98,8 +94,6 @@ function named.has(field)
   end
   return false
 end
-
--- }======================================================
 
 -- Needs no memory for what was there before.
 local function put(was)
