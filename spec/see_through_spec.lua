@@ -93,6 +93,31 @@ describe("mw.see_through", function()
     for _, name in ipairs(NAMES) do assert.equal(before[name], _G[name]) end
   end)
 
+  it("works in _G for two handles, beside boxes", function()
+    local obj = mw.track { 1, 2, x = 3 }
+    local first <close> = mw.see_through(_G)
+    local second <close> = mw.see_through(_G)
+    assert.same({ 2, 3 }, { rawlen(obj), rawget(obj, "x") })
+    assert.equal(1, (next(obj)))
+    local box = mw.sandbox { env = { obj = obj } }
+    assert.same({ true, 2, 3 }, { box:call(box:load
+      "return rawlen(obj), rawget(obj, 'x')") })
+    second:cancel()
+    assert.equal(3, rawget(obj, "x"))
+    first:cancel()
+    assert.is_nil(rawget(obj, "x"))
+  end)
+
+  it("needs none of Lua's functions", function()
+    local own = environment()
+    local length = rawlen
+    _G.rawlen = function() end
+    local handle <close> = mw.see_through(own)
+    _G.rawlen = length
+    assert.equal(2, own.rawlen(mw.track { 1, 2 }))
+    handle:cancel()
+  end)
+
   it("works in a table that is watched", function()
     local own, heard = {}, 0
     mw.watch(own, function() heard = heard + 1 end, STAY)

@@ -26,10 +26,7 @@ local LIBRARIES = {
 }
 
 local ours = private.for_boxes
-for name, f in pairs { next = next, rawget = rawget, rawlen = rawlen } do
-  ours[name] = private.sees_through(f)
-end
-ours.pairs = private.pairs_by(ours.next)
+for name, f in pairs(private.raw_functions()) do ours[name] = f end
 
 local OURS = { [""] = ours,
   coroutine = { resume = ours.resume, wrap = ours.wrap },

@@ -65,11 +65,7 @@ end
 
 -- Returns new functions, so that a handle knows its own.
 local function functions()
-  local own = {}
-  for name, f in next, { next = next, rawget = rawget, rawlen = rawlen } do
-    own[name] = private.sees_through(f)
-  end
-  own.pairs = private.pairs_by(own.next)
+  local own = private.raw_functions()
   for name, f in next, { rawset = private.raw_set, getmetatable = metatable_of,
     setmetatable = core.setmetatable } do
     own[name] = function(...) return f(...) end

@@ -214,19 +214,6 @@ static void pass_spent(lua_State *L, int status) {
   lua_error(L);
 }
 
-static int resume_counted(lua_State *co, lua_State *L, int n, int *results) {
-  mwb_budget *b = budget_of(L);
-  lua_Hook hook = lua_gethook(co);
-  int mask = lua_gethookmask(co), count = lua_gethookcount(co), status;
-  if (b == NULL) return lua_resume(co, L, n, results);
-  b->L = co;
-  set_hook(co, b);
-  status = lua_resume(co, L, n, results);
-  b->L = L;
-  lua_sethook(co, hook, mask, count);
-  return status;
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -570,7 +557,7 @@ static int give_move(lua_State *L) {
 ** moves cost instructions */
 static int moving(lua_State *L) {
   lua_settop(L, 2);
-  if (lua_tocfunction(L, 1) != NULL)
+  if (lua_tocfunction(L, 1) != NULL && lua_getupvalue(L, 1, 1) == NULL)
     lua_pushcclosure(L, give_move, 2);
   else
     lua_settop(L, 1);
@@ -623,11 +610,13 @@ static int give_xpcall(lua_State *L) {
 #define lua_closethread(co, from) lua_resetthread(co)
 #endif
 
-/* Resumes a coroutine with the `n` values on the top.  Returns the number of
-** results, or -status: an error is on the top, and the coroutine is closed if
-** it `closes`. */
+/* Resumes a coroutine, in which the budget's hook counts meanwhile, with the `n`
+** values on the top.  Returns the number of results, or -status: an error is on
+** the top, and the coroutine is closed if it `closes`. */
 static int resume(lua_State *L, lua_State *co, int n, int closes) {
   mwb_budget *b = budget_of(L);
+  lua_Hook hook = lua_gethook(co);
+  int mask = lua_gethookmask(co), count = lua_gethookcount(co);
   int status, results = 0;
   pay(L, RESUMING);
   if (!lua_checkstack(co, n)) {
@@ -635,7 +624,15 @@ static int resume(lua_State *L, lua_State *co, int n, int closes) {
     return -LUA_ERRRUN;
   }
   lua_xmove(L, co, n);
-  status = resume_counted(co, L, n, &results);
+  if (b != NULL) {
+    b->L = co;
+    set_hook(co, b);
+  }
+  status = lua_resume(co, L, n, &results);
+  if (b != NULL) {
+    b->L = L;
+    lua_sethook(co, hook, mask, count);
+  }
   if (status != LUA_OK && status != LUA_YIELD) {
     if (b != NULL) note_failure(b, status);
     if (closes && !(b != NULL && b->spent)) lua_closethread(co, L);

@@ -99,42 +99,11 @@ static int view_len(lua_State *L) {
   return 1;
 }
 
-/* next, in the contents of what is shown */
-static int view_next(lua_State *L) {
-  const mwb_state *s = mwb_state_of(L);
-  lua_settop(L, 2);
-  push_self(L, s);
-  if (mwb_push_shadow(L, 3)) lua_replace(L, 3);
-  lua_insert(L, 2);
-  if (!lua_next(L, 2)) {
-    lua_pushnil(L);
-    return 1;
-  }
-  show(L, s);
-  return 2;
-}
-
-static int view_pairs(lua_State *L) {
-  lua_settop(L, 1);
-  push_self(L, mwb_state_of(L));
-  lua_settop(L, 1);
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_pushcclosure(L, view_next, 2);
-  lua_insert(L, 1);
-  lua_pushnil(L);
-  return 3;
-}
-
 /* }====================================================== */
 
 /* {======================================================
 ** Raw functions of a box
 ** ======================================================= */
-
-/* The third upvalue of `raw_function` is a function of Lua; of the others, the
-** metatables that code in boxes has set: its own, which it may write to. */
-#define UP_THIRD lua_upvalueindex(3)
 
 /* Replaces a view at `index` by what it shows.  Returns whether it was one. */
 static int unveil(lua_State *L, int index) {
@@ -143,21 +112,51 @@ static int unveil(lua_State *L, int index) {
   return 1;
 }
 
-/* next, rawget or rawlen of a table, of the contents of a watched one, or of
-** what a view shows, which may give a view. */
-static int raw_function(lua_State *L) {
-  int is_view = unveil(L, 1), n;
-  if (lua_istable(L, 1)) {
-    mwb_push_all(L, 1);
-    lua_replace(L, 1);
-  }
-  n = lua_tocfunction(L, UP_THIRD)(L);
-  if (is_view) show(L, mwb_state_of(L));
-  return n;
+/* Puts the contents of a table in its place at 1: of a watched one, or of what
+** a view shows.  Returns whether it was a view. */
+static int see_through(lua_State *L) {
+  int is_view = unveil(L, 1);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  mwb_push_all(L, 1);
+  lua_replace(L, 1);
+  return is_view;
 }
 
-/* The third upvalue is the box's `next`. */
-static int box_pairs(lua_State *L) {
+static int see_next(lua_State *L) {
+  int is_view = see_through(L);
+  lua_settop(L, 2);
+  if (!lua_next(L, 1)) {
+    lua_pushnil(L);
+    return 1;
+  }
+  if (is_view) show(L, mwb_state_of(L));
+  return 2;
+}
+
+static int see_rawget(lua_State *L) {
+  int is_view = see_through(L);
+  luaL_checkany(L, 2);
+  lua_settop(L, 2);
+  lua_rawget(L, 1);
+  if (is_view) show(L, mwb_state_of(L));
+  return 1;
+}
+
+static int see_rawlen(lua_State *L) {
+  int type = lua_type(L, 1);
+  luaL_argexpected(L, type == LUA_TTABLE || type == LUA_TSTRING, 1,
+                   "table or string");
+  if (type == LUA_TTABLE) see_through(L);
+  lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
+  return 1;
+}
+
+/* The third upvalue of `see_pairs` is the `next` that goes with it; of the
+** functions below, the metatables that code in boxes has set: its own, which it
+** may write to. */
+#define UP_THIRD lua_upvalueindex(3)
+
+static int see_pairs(lua_State *L) {
   luaL_checkany(L, 1);
   lua_settop(L, 1);
   mwb_push_class(L, 1); /* the program's, of a watched object */
@@ -170,6 +169,31 @@ static int box_pairs(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_pushnil(L);
   return 3;
+}
+
+static int view_pairs(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_push_function(L, mwb_state_of(L), see_next);
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  return 3;
+}
+
+/* raw_functions() -> new `next`, `pairs`, `rawget` and `rawlen` that know watched
+** objects, and call none of the globals, which may be the program's */
+static int raw_functions(lua_State *L) {
+  static const luaL_Reg functions[] = {{"next", see_next},
+                                       {"rawget", see_rawget},
+                                       {"rawlen", see_rawlen},
+                                       {NULL, NULL}};
+  lua_newtable(L);
+  mwb_set_funcs(L, functions);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_getfield(L, -3, "next");
+  lua_pushcclosure(L, see_pairs, 3);
+  lua_setfield(L, -2, "pairs");
+  return 1;
 }
 
 static int box_rawset(lua_State *L) {
@@ -226,21 +250,6 @@ static int box_setmetatable(lua_State *L) {
   return 1;
 }
 
-static int with_upvalue(lua_State *L, lua_CFunction f) {
-  lua_settop(L, 1);
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_rotate(L, 1, -1);
-  lua_pushcclosure(L, f, 3);
-  return 1;
-}
-
-/* sees_through(next, rawget or rawlen) -> the same for watched objects */
-static int sees_through(lua_State *L) { return with_upvalue(L, raw_function); }
-
-/* pairs_by(next) -> pairs */
-static int pairs_by(lua_State *L) { return with_upvalue(L, box_pairs); }
-
 /* }====================================================== */
 
 /* {======================================================
@@ -281,8 +290,7 @@ void mwb_open_views(lua_State *L) {
                                   {NULL, NULL}};
   static const luaL_Reg functions[] = {{"view", view},
                                        {"meant", meant},
-                                       {"sees_through", sees_through},
-                                       {"pairs_by", pairs_by},
+                                       {"raw_functions", raw_functions},
                                        {NULL, NULL}};
   mwb_new_meta(L, MWB_VIEW, "view", meta, NULL);
   mwb_new_ephemeron(L, MWB_VIEWS);
