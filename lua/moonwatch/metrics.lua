@@ -107,14 +107,14 @@ local function assign(self, metric, kind, value)
   self.values[metric], self.kinds[metric] = value, kind
 end
 
--- Returns the table of a metric that only methods of this kind may make; the
--- metric begins with an empty one.
-local function table_of(self, name, metric, kind)
-  local former = self.kinds[metric]
+-- Calls put(table, ...) with the table of a metric that only methods of this
+-- kind may make; the first change makes the metric.
+local function change(self, name, metric, kind, put, ...)
+  local former, its = self.kinds[metric], self.values[metric] or {}
   misuse(name, mistake_of(self, metric, kind) or former and former ~= kind and
     ("'%s' is a %s, not a %s"):format(metric, former, kind), 1)
-  if not former then assign(self, metric, kind, {}) end
-  return self.values[metric]
+  put(its, ...)
+  assign(self, metric, kind, its)
 end
 
 local function is_key(value) return value ~= nil and value == value end
@@ -166,14 +166,14 @@ end
 function Metrics:set_key(metric, key, value)
   self = open(self, "set_key", metric)
   check.argument(is_key(key), 2, "set_key", "key", key)
-  table_of(self, "set_key", metric, "table")[key] = value
+  change(self, "set_key", metric, "table", rawset, key, value)
 end
 
 --- Adds a member to a metric that is a set: { [member] = true }.
 function Metrics:add_to_set(metric, member)
   self = open(self, "add_to_set", metric)
   check.argument(is_key(member), 2, "add_to_set", "key", member)
-  table_of(self, "add_to_set", metric, "set")[member] = true
+  change(self, "add_to_set", metric, "set", rawset, member, true)
 end
 
 -- Puts an entry into a sorted list of `n`, unless its key is there with a value
@@ -201,8 +201,8 @@ function Metrics:top_n(metric, key, value, n)
     "number", value)
   check.argument(math.type(n) == "integer" and n > 0, 4, "top_n",
     "positive integer", n)
-  keep_top(table_of(self, "top_n", metric, "list"),
-    { key = key, value = value }, n)
+  change(self, "top_n", metric, "list", keep_top, { key = key, value = value },
+    n)
 end
 
 --- Tells whether the context is entered.
