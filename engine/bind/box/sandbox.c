@@ -610,7 +610,7 @@ static int give_xpcall(lua_State *L) {
 #define lua_closethread(co, from) lua_resetthread(co)
 #endif
 
-/* Resumes a coroutine, in which the budget's hook counts meanwhile, with the `n`
+/* Resumes a coroutine, in which the budget's hook counts meanwhile, with `n`
 ** values on the top.  Returns the number of results, or -status: an error is on
 ** the top, and the coroutine is closed if it `closes`. */
 static int resume(lua_State *L, lua_State *co, int n, int closes) {

@@ -179,8 +179,8 @@ static int view_pairs(lua_State *L) {
   return 3;
 }
 
-/* raw_functions() -> new `next`, `pairs`, `rawget` and `rawlen` that know watched
-** objects, and call none of the globals, which may be the program's */
+/* raw_functions() -> new `next`, `pairs`, `rawget` and `rawlen` that know
+** watched objects, and call none of the globals, which may be the program's */
 static int raw_functions(lua_State *L) {
   static const luaL_Reg functions[] = {{"next", see_next},
                                        {"rawget", see_rawget},

@@ -447,9 +447,9 @@ mwb_place mwb_find_entries(lua_State *L, int index);
 /* Has none of the objects that the effects wrote been written since? */
 int mwb_is_intact(const mwb_state *s, const mwb_effects *fx);
 
-/* Pushes effects with the entries of an open transaction, or (`some`) with those
-** that effects have.  Many that it `commits` share the table of values, which
-** is the coroutine's no longer when its transactions have ended. */
+/* Pushes effects with the entries of an open transaction, or (`some`) with
+** those that effects have.  Many that it `commits` share the table of values,
+** which is the coroutine's no longer when its transactions have ended. */
 void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
                       int commits);
 
@@ -593,8 +593,8 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
                      int error, const uint32_t *numbers);
 
 /* Gives all objects the values from before a transaction.  Pushes the first
-** error or nil, the value of the fold, and effects to tell of, or nil.  Raises if
-** there is no memory; then the caller may try again. */
+** error or nil, the value of the fold, and effects to tell of, or nil.  Raises
+** if there is no memory; then the caller may try again. */
 void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard);
 
 /* }====================================================== */
