@@ -34,14 +34,10 @@ static inline uint32_t hash_address(const void *ptr) {
   return (uint32_t)(((uint64_t)(uintptr_t)ptr * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-static inline mwi_table *shard_for(const mwi_identity *part, uint32_t hash) {
-  return &part->shards[hash >> 26];
-}
-
 /* Returns the slot of the object at `ptr`, or 0. */
 static inline uint32_t locate(const mwi_identity *part, const void *ptr,
                               uint32_t hash) {
-  const mwi_table *shard = shard_for(part, hash);
+  const mwi_table *shard = &part->shards[hash >> 26];
   mwi_search at;
   uint32_t slot = mwi_table_first(shard, hash, &at);
   while (slot != 0 && *address_in(part, slot) != ptr)
@@ -112,9 +108,9 @@ mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
 ** Slots
 ** ======================================================= */
 
-static int have_page(mw_engine *e, uint32_t slot) {
-  return mwi_column_need(e, &e->identity.pages, slot,
-                         sizeof(mwi_identity_page)) != NULL;
+static mwi_identity_page *need_page(mw_engine *e, uint32_t slot) {
+  return (mwi_identity_page *)mwi_column_need(e, &e->identity.pages, slot,
+                                              sizeof(mwi_identity_page));
 }
 
 int mwi_identity_open(mw_engine *e) {
@@ -123,7 +119,7 @@ int mwi_identity_open(mw_engine *e) {
   if (part->shards == NULL) return MW_NOMEM;
   part->serials = part->shards + MWI_SHARDS;
   part->top = part->look = 1;
-  if (!have_page(e, 0)) return MW_NOMEM;
+  if (need_page(e, 0) == NULL) return MW_NOMEM;
   *address_in(part, 0) = e;
   return mw_clock_open(e, NULL, 0, &part->given);
 }
@@ -171,19 +167,22 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   uint32_t hash = hash_address(ptr), slot = locate(part, ptr, hash);
   mwi_check_enter(e);
   if (slot == 0) {
+    mwi_identity_page *page;
     slot = mwi_identity_next(part);
     if (slot > MWI_MAXSLOT) return MW_FULL;
-    if (!have_page(e, slot)) return MW_NOMEM;
-    if (!mwi_table_put(e, shard_for(part, hash), hash, slot)) return MW_NOMEM;
+    page = need_page(e, slot);
+    if (page == NULL ||
+        !mwi_table_put(e, &part->shards[hash >> 26], hash, slot))
+      return MW_NOMEM;
     if (slot != part->top) {
-      part->free = (uint32_t)(uintptr_t)*address_in(part, slot);
+      part->free = (uint32_t)(uintptr_t)page->ptr[slot % MWI_PAGE];
     } else {
       part->top++;
       if (part->left > 0) part->left++; /* else as many others are not seen */
     }
     part->count++;
-    *address_in(part, slot) = ptr;
-    mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;
+    page->ptr[slot % MWI_PAGE] = ptr;
+    page->age[slot % MWI_PAGE] |= MWI_TAKEN;
   }
   *h = mwi_identity_handle(part, slot);
   return MW_OK;
@@ -221,7 +220,7 @@ int mw_object_forget(mw_engine *e, mw_handle h) {
   if (!mwi_identity_is_valid(part, h)) return MW_STALE;
   serial = serial_of(e, slot);
   hash = hash_address(*address_in(part, slot));
-  mwi_table_take(shard_for(part, hash), hash, slot);
+  mwi_table_take(&part->shards[hash >> 26], hash, slot);
   mwi_watch_forget(e, slot);
   if (serial != 0)
     mwi_table_take(serials_for(e, serial), hash_serial(serial), slot);

@@ -61,28 +61,32 @@ static size_t block_size(size_t n_buckets) {
 
 size_t mwi_table_room(uint32_t n) { return block_size(buckets_for(n)); }
 
-void mwi_table_lend(mwi_table *t, void *room, uint32_t n) {
+static void lay_out(mwi_table *t, void *room, uint32_t n_buckets) {
   memset(t, 0, sizeof(*t));
-  t->n_buckets = buckets_for(n);
-  t->upper_bound = upper_bound(t->n_buckets);
+  t->n_buckets = n_buckets;
+  t->upper_bound = upper_bound(n_buckets);
   t->keys = (uint64_t *)room;
-  t->flags = (uint32_t *)(void *)(t->keys + t->n_buckets);
+  t->flags = (uint32_t *)(void *)(t->keys + n_buckets);
   kh_clear_numbers(t);
+}
+
+void mwi_table_lend(mwi_table *t, void *room, uint32_t n) {
+  lay_out(t, room, buckets_for(n));
 }
 
 int mwi_table_reserve(mw_engine *e, mwi_table *t, uint32_t n) {
   int is_full = t->n_buckets <= 2 * (t->size + n), is_new; /* else swept */
-  uint32_t most = t->upper_bound + (uint32_t)is_full, i;
+  uint32_t most = t->upper_bound + (uint32_t)is_full, size, i;
   mwi_table fresh;
   void *room;
   if (t->n_occupied + n <= t->upper_bound) return 1;
-  if (most < t->size + n) most = t->size + n;
-  room = mwi_resize(e, NULL, 0, mwi_table_room(most));
+  size = buckets_for(most < t->size + n ? t->size + n : most);
+  room = mwi_resize(e, NULL, 0, block_size(size));
   if (room == NULL) return 0;
-  mwi_table_lend(&fresh, room, most);
+  lay_out(&fresh, room, size);
   for (i = 0; i < t->n_buckets; i++)
     if (mwi_table_at(t, i) != 0) kh_put_numbers(&fresh, t->keys[i], &is_new);
-  mwi_table_drop(e, t);
+  mwi_free(e, t->keys, block_size(t->n_buckets));
   *t = fresh;
   return 1;
 }

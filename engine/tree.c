@@ -890,6 +890,8 @@ int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
   for (; n != 0; n = node_at(e, n)->next) {
     const mwi_node *node = node_at(e, n);
     if (!is_in(e, node, reach)) continue;
+    if (node->graph != COMMON && reach_at(e, node->graph)->rule != 0)
+      bits |= MWI_RULED;
     if (node->linked == 0) bits |= MWI_OPEN;
     if (node->refuses) bits |= MWI_REFUSES;
     if (key != NULL && leads_on(e, node, key)) bits |= MWI_LEADS;

@@ -187,7 +187,8 @@ enum {
   MWI_REFUSES =
       2,         /* something was ever left out in one, by `mwi_tree_refuse` */
   MWI_LEADS = 4, /* what the object holds under the key is below one */
-  MWI_HOLDS = 8  /* the child is below one, whatever the key */
+  MWI_HOLDS = 8, /* the child is below one, whatever the key */
+  MWI_RULED = 16 /* one is in a reach with a rule */
 };
 #define MWI_ANY_REACH UINT32_MAX
 MWI_API int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,

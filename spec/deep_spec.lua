@@ -700,6 +700,28 @@ describe("the option descend", function()
     assert.is_nil(getmetatable(a.part.new.y))
   end)
 
+  it("may move what the parent holds before the write is stored", function()
+    for _, how in ipairs { "class", "unwatch" } do
+      local root, moves = { a = {} }, false
+      local handle
+      handle = mw.watch(root, mw.guard(), { deep = true, descend = function(at)
+        if moves and how == "class" then
+          mw.setmetatable(at, { __index = { level = 1 } })
+        elseif moves then
+          handle:cancel()
+          mw.unwatch(root)
+        end
+        moves = false
+        return true
+      end })
+      moves = true
+      local child = {}
+      root.a.child = child
+      assert.equal(child, root.a.child)
+      assert.equal(how == "class" and 1 or nil, root.a.level)
+    end
+  end)
+
   it("raises its errors from the watch or the write", function()
     local root = { a = {} }
     local fail = false

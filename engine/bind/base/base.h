@@ -29,6 +29,7 @@ struct mwb_base_state {
   int has_host;        /* is there one? */
   int is_attached;     /* does the program own the engine? */
   const void *library; /* the table of all functions: see `mwb_check_dot` */
+  int descends;        /* does the policy say what a deep watch includes? */
   int deserted;        /* may a class have lost its last watched object? */
   size_t made;         /* objects that became known, and no slice has paid */
   int queued;          /* are there deaths to be told? */

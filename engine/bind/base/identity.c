@@ -24,69 +24,52 @@ void mwb_object(lua_State *L, const char *name, int index, int arg) {
                      "table, userdata, function or thread");
 }
 
+mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index) {
+  const void *ptr = mwb_address(L, index);
+  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
+  if (slot == 0) return MW_NONE;
+  mwb_push(L, s, MWB_OBJECTS);
+  if (lua_rawgeti(L, -1, slot) == LUA_TNIL) slot = 0; /* which has no handle */
+  lua_pop(L, 2);
+  return mwi_identity_handle(&s->engine->identity, slot);
+}
+
 /* The object goes into the array first, because this may fail for lack of
 ** memory; so an object that the engine knows is in the array, or dead.  If the
 ** engine already knows the address, the address belongs to a dead object; once
 ** this object is forgotten, its slot is the next to be given. */
-static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
+mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
+                    int arg) {
   mw_engine *e = s->engine;
   const void *ptr = mwb_address(L, index);
+  mw_handle h = MW_NONE;
+  mwb_object(L, name, index, arg);
+  if (mwb_probe(L, s)) h = mwb_handle_of(L, s, index); /* by a finaliser? */
+  if (h != MW_NONE) return h;
   index = lua_absindex(L, index);
   mwb_push(L, s, MWB_OBJECTS);
   for (;;) {
     uint32_t slot = mwi_identity_next(&e->identity);
-    mw_handle h = MW_NONE;
     int code;
+    h = MW_NONE;
     lua_pushvalue(L, index);
     lua_rawseti(L, -2, slot);
     code = mw_object_identify(e, ptr, &h);
-    if (mw_slot(h) == slot) {
-      s->base->made++;
-      lua_pop(L, 1);
-      return h;
-    }
+    if (mw_slot(h) == slot) break;
     lua_pushnil(L);
     lua_rawseti(L, -2, slot);
     mwb_check(L, code);
     mw_object_forget(e, h);
   }
-}
-
-/* Returns the slot of the value at `index`, and pushes the value; returns 0 if
-** the value has no slot, and may push something. */
-static inline uint32_t slot_of(lua_State *L, mwb_state *s, int index) {
-  const void *ptr = mwb_address(L, index);
-  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  if (slot == 0) return 0;
-  mwb_push(L, s, MWB_OBJECTS);
-  if (lua_rawgeti(L, -1, slot) == LUA_TNIL) return 0;
-  lua_replace(L, -2);
-  return slot;
-}
-
-mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
-                    int arg) {
-  mwb_object(L, name, index, arg);
-  if (mwb_probe(L, s)) { /* a finaliser may have given a slot */
-    uint32_t slot = slot_of(L, s, index);
-    if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
-  }
-  return enrol(L, s, index);
+  s->base->made++;
+  lua_pop(L, 1);
+  return h;
 }
 
 mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
                        int arg) {
-  uint32_t slot = slot_of(L, s, index);
-  if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
-  return mwb_enrol(L, s, name, index, arg);
-}
-
-mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index) {
-  int top = lua_gettop(L);
-  uint32_t slot = slot_of(L, s, index);
-  lua_settop(L, top);
-  return (slot == 0) ? MW_NONE
-                     : mwi_identity_handle(&s->engine->identity, slot);
+  mw_handle h = mwb_handle_of(L, s, index);
+  return (h != MW_NONE) ? h : mwb_enrol(L, s, name, index, arg);
 }
 
 mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index) {

@@ -16,6 +16,7 @@
 static int set_questions(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
+  s->base->descends = lua_rawgeti(L, 1, MWB_DESCEND) == LUA_TFUNCTION;
   mwb_need(s, MWB_IGNORES, lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION);
   lua_settop(L, 1);
   mwb_keep(L, s, MWB_QUESTIONS);

@@ -145,8 +145,10 @@ int mwb_is_weak(lua_State *L, int index) {
 }
 
 int mwb_may_enter(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
-  return mwb_is_contents(L, s, parent, walk) && !mwb_is_ours(L, -1) &&
-         !mwb_is_weak(L, -1);
+  if (!mwb_is_contents(L, s, parent, walk)) return 0;
+  if (!lua_getmetatable(L, -1)) return 1;
+  lua_pop(L, 1);
+  return !mwb_is_ours(L, -1) && !mwb_is_weak(L, -1);
 }
 
 /* Adds the table on the top to the array at `list` and to the set behind that

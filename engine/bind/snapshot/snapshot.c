@@ -580,7 +580,7 @@ static int snapshot(lua_State *L) {
   mwb_need_bytes(&w.out, 1024);
   w.out.n = MWB_HEADER;
   w.reach = mw_tree_reach(s->engine, mwb_handle_of(L, s, ROOT));
-  w.asks = mwb_has_rules(L, s, w.reach);
+  w.asks = mwb_has_rules(s, w.reach);
   mwb_begin_scan(s);
   lua_pushnil(L);
   lua_pushvalue(L, ROOT);

@@ -406,19 +406,18 @@ static void set_heritage(lua_State *L, const mwb_state *s, int object,
 }
 
 /* Pushes a new own metatable for the trap on the top, with which `getmetatable`
-** returns the class, and with the guards of the former own metatable. */
-static void push_new_own(lua_State *L, int object, int class_, int contents) {
+** returns the class, and with the guards of the former own metatable, if there
+** is one at `former`, or 0. */
+static void push_new_own(lua_State *L, int former, int class_, int contents) {
   int trap = lua_gettop(L), own = trap + 1, has_class = !lua_isnil(L, class_);
-  lua_Integer i, n = 0;
+  lua_Integer i, n = (former == 0) ? 0 : (lua_Integer)lua_rawlen(L, former);
   lua_createtable(L, 1, 4);
-  if (mwb_push_own(L, object)) n = (lua_Integer)lua_rawlen(L, -1);
   for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, own + 1, i);
+    lua_rawgeti(L, former, i);
     lua_rawseti(L, own, i);
-    lua_rawgeti(L, own + 1, -i); /* what its watch asks */
+    lua_rawgeti(L, former, -i); /* what its watch asks */
     lua_rawseti(L, own, -i);
   }
-  lua_settop(L, own);
   if (has_class) copy_into(L, class_, own, META);
   lua_pushvalue(L, contents);
   lua_setfield(L, own, "__index");
@@ -490,15 +489,16 @@ static int shrink(lua_State *L) {
 ** it sweeps close together. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_) {
-  int top = lua_gettop(L), has_class, is_new, source, contents, own;
+  int former = lua_gettop(L) + 1, has_class, is_new, source, contents, own;
   lua_Unsigned length, fields = 0, array;
   mwi_object *r = mwb_object_of(s, h);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
   has_class = !lua_isnil(L, class_);
-  is_new = !mwb_push_shadow(L, object);
-  source = is_new ? object : top + 1; /* or do the contents move? */
+  is_new = !push_trap(L, object);
+  if (!is_new) lua_getupvalue(L, former + 1, MWB_TRAP_SHADOW);
+  source = is_new ? object : former + 2; /* or do the contents move? */
   contents = lua_gettop(L) + 1;
   own = contents + 2;
   for (lua_pushnil(L); lua_next(L, source) != 0; lua_pop(L, 1)) fields++;
@@ -511,7 +511,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   lua_pushvalue(L, contents);
   if (has_class) lua_pushvalue(L, class_);
   lua_pushcclosure(L, mwb_trap, has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
-  push_new_own(L, object, class_, contents);
+  push_new_own(L, is_new ? 0 : former, class_, contents);
   if (length > 0) mwb_set_len(L, own, contents);
   mwb_heed_reads(L, s, own, contents);
   copy_into(L, source, contents, NO_META);
@@ -526,27 +526,29 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
     r->elsewhere = 0;
     r->layout++;
   }
-  lua_settop(L, top);
+  lua_copy(L, contents, former);
+  lua_settop(L, former);
   if (!is_new) return;
   if (fields >= ROOM) {
     lua_pushcfunction(L, shrink);
     lua_pushvalue(L, object);
     lua_pushinteger(L, (lua_Integer)fields);
     lua_pcall(L, 2, 0, 0); /* without memory, the table keeps its room */
-    lua_settop(L, top);
+    lua_settop(L, former);
     wipe(L, object);
   }
   mwb_note_heard(s, h);
 }
 
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
-  const mwi_object *r = mwb_object_at(L, s, object);
+  mw_handle h = mwb_handle_of(L, s, object);
+  const mwi_object *r = mwb_object_of(s, h);
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
   if (mwb_push_own(L, object)) {
-    lua_pop(L, 1);
     if (r != NULL && r->watched) mwb_tell_class(L, s, object, MWB_UNWATCHED);
-    mwb_enshadow(L, s, mwb_handle_of(L, s, object), object, class_);
+    mwb_enshadow(L, s, h, object, class_);
+    lua_pop(L, 2);
     if (r != NULL && r->watched) mwb_tell_class(L, s, object, MWB_WATCHED);
   } else {
     lua_pushvalue(L, class_);

@@ -182,8 +182,7 @@ void mwb_push_current(lua_State *L, mwb_state *s) {
   lua_settop(L, shadow);
 }
 
-/* Code of the program may have ended the watch, or changed the class. */
-static void look_again(mwb_write *w) {
+void mwb_look_again(mwb_write *w) {
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r != NULL && w->r->layout == w->layout) return;
   mwb_find_shadow(w);
@@ -209,7 +208,7 @@ static int push_stored(mwb_write *w) {
   }
   type = push_field_of(L, w->s, w->r, w->shadow);
   if (type != LUA_TNONE) return type;
-  look_again(w); /* the read may have done anything */
+  mwb_look_again(w); /* the read may have done anything */
   lua_pushvalue(L, KEY);
   if (lua_rawget(L, w->shadow) != LUA_TNIL) w->shows = 1;
   lua_pop(L, 1);
@@ -388,7 +387,7 @@ void mwb_store_field(mwb_write *w) {
   }
   is_read = mwi_is_read(&s->engine->reader);
   if (is_read && mwb_make_ready(L, s)) { /* may the program have run? */
-    if (w->r != NULL) look_again(w);
+    if (w->r != NULL) mwb_look_again(w);
     is_read = mwi_is_read(&s->engine->reader);
   }
   if (journal->open > 0) tx = mwb_transaction_now(L, s);
@@ -578,7 +577,7 @@ int mwb_write_check(mwb_write *w) {
     lua_settop(w->L, FAILURE);
     return 0;
   }
-  if (w->called) look_again(w);
+  if (w->called) mwb_look_again(w);
   return 1;
 }
 
@@ -607,7 +606,7 @@ void mwb_write_before(mwb_write *w) {
   if (w->traced != 0)
     mwb_trace_heard(w->L, s, w->traced, e->watch.calls - calls);
   if (!w->called) return;
-  look_again(w); /* a guard may have written */
+  mwb_look_again(w); /* a guard may have written */
   if (w->has_old == MWB_GIVEN || e->watch.after == 0) return;
   set_plain_kind(w, push_stored(w));
   lua_replace(w->L, OLD);

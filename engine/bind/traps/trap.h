@@ -118,6 +118,10 @@ void mwb_push_state_of(lua_State *L, mwb_state *s);
 ** one the object itself. */
 void mwb_find_shadow(mwb_write *w);
 
+/* Code of the program may have ended the watch, or changed the class: the same,
+** if so. */
+void mwb_look_again(mwb_write *w);
+
 /* Puts the value from before the write at OLD, unless OLD is filled; sets the
 ** kind of a plain write. */
 void mwb_read_old(mwb_write *w);

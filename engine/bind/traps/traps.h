@@ -86,8 +86,8 @@ int mwb_in_class(const mwb_state *s, mw_handle obj);
 lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_);
 
 /* Gives the object of handle `h`, which has a record, a shadow, or a new shadow
-** in place of the old one; `class_` is the index of the class, a table or
-** nil. */
+** in place of the old one, and pushes it; `class_` is the index of the class, a
+** table or nil. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_);
 

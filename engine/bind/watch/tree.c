@@ -96,11 +96,10 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
   return mwb_may_enter(L, s, parent, NULL) && allows(L, s, reach, parent);
 }
 
-int mwb_has_rules(lua_State *L, mwb_state *s, mw_reach reach) {
-  int top = lua_gettop(L), yes = mwb_push_question(L, s, MWB_DESCEND);
+int mwb_has_rules(const mwb_state *s, mw_reach reach) {
   mw_handle root;
-  lua_settop(L, top);
-  return yes || (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0);
+  return s->base->descends ||
+         (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0);
 }
 
 /* }====================================================== */
@@ -109,65 +108,58 @@ int mwb_has_rules(lua_State *L, mwb_state *s, mw_reach reach) {
 ** Scanning
 ** ======================================================= */
 
-/* Appends the value on the top to the list of objects to scan. */
-static void append(lua_State *L, int list) {
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
-}
-
 typedef int (*linker)(mw_engine *e, mw_reach reach, mw_handle parent,
                       const mw_value *key, mw_handle child);
 
 /* Links the child on the top under the key below the top in a reach, or with 0
-** in all without a rule.  Returns whether the child is to be scanned. */
-static int link_in(lua_State *L, mwb_state *s, linker link, mw_reach reach,
-                   mw_handle parent) {
+** in all without a rule.  Appends its handle to the list of what is to be
+** scanned if need be. */
+static void link_in(lua_State *L, mwb_state *s, linker link, mw_reach reach,
+                    mw_handle parent, int list) {
   int top = lua_gettop(L), code;
   mw_handle h = mwb_identify(L, s, "watch", top, 1);
   mw_value key = mwb_key_to_keep(L, s, top - 1);
   code = link(s->engine, reach, parent, &key, h);
   mwb_check(L, code);
   lua_settop(L, top);
-  return code == MW_NEW;
+  if (code != MW_NEW) return;
+  lua_pushinteger(L, (lua_Integer)h);
+  lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
-/* Is a table that the object with handle `h` holds asked about? */
-static int has_questions(lua_State *L, mwb_state *s, mw_handle h) {
-  mw_handle root;
-  uint32_t rule;
-  return mwb_has_rules(L, s, 0) ||
-         mw_tree_ruled(s->engine, h, 0, &root, &rule) != 0;
+/* Is a table asked about that an object is to hold of which `mwi_tree_look` has
+** found this? */
+static int has_questions(const mwb_state *s, int found) {
+  return s->base->descends || (found & MWI_RULED) != 0;
 }
 
 /* Links the child on the top under the key below the top wherever the parent
-** may hold it: with `again`, where it has been left out until now.  Returns how
-** often. */
-static uint32_t link_child(lua_State *L, mwb_state *s, linker link, int parent,
+** may hold it, by the questions: with `again`, where it has been left out until
+** now.  Returns how often. */
+static uint32_t link_asked(lua_State *L, mwb_state *s, linker link, int parent,
                            mw_handle h, int again, int list) {
   mw_engine *e = s->engine;
   mw_handle root, child = mwb_handle_of(L, s, -1);
   uint32_t rule, links = 0;
   mw_reach reach = 0;
-  int is_new = 0, asks = has_questions(L, s, h);
   mw_value key = mwb_key(L, s, lua_gettop(L) - 1);
   do {
     int state = mwi_tree_look(e, reach, h, &key, child);
     int holds = state & MWI_HOLDS;
     if ((state & MWI_LEADS) == 0 || (again && holds)) continue;
     if (link != mw_tree_link && (state & MWI_OPEN) == 0) continue;
-    if (asks && !holds && !allows(L, s, reach, parent)) {
+    if (holds || allows(L, s, reach, parent)) {
+      link_in(L, s, link, reach, h, list);
+      links++;
+    } else {
       mwi_tree_refuse(e, reach, h);
-      continue;
     }
-    is_new |= link_in(L, s, link, reach, h);
-    links++;
   } while ((reach = mw_tree_ruled(e, h, reach, &root, &rule)) != 0);
-  if (is_new) append(L, list);
   return links;
 }
 
 /* The stack of a scan, from the object on. */
-enum { CONTENTS = 1, ASKED, FRESH };
+enum { CLASS = 1, CONTENTS, ASKED, FRESH };
 
 /* Pushes a table with the fields that are to be linked, and others perhaps. */
 static void push_wanted(lua_State *L, mwb_state *s, int object, mw_handle h) {
@@ -216,52 +208,51 @@ static void ask_all(lua_State *L, mwb_state *s, int object, mw_handle h) {
     lua_settop(L, object + FRESH);
     for (lua_pushnil(L); lua_next(L, object + FRESH) != 0; lua_pop(L, 1))
       if (mwb_may_enter(L, s, object, NULL))
-        link_child(L, s, mwi_tree_admit, object, h, 1, 0);
+        link_asked(L, s, mwi_tree_admit, object, h, 1, 0);
   }
 }
 
 /* Gives the object on the top a shadow, and links the tables in its fields if
 ** they are not linked yet. */
-static void scan(lua_State *L, mwb_state *s, int list) {
-  int object = lua_gettop(L), asks;
-  mw_handle h = mwb_handle_of(L, s, object);
-  if (!mwb_push_shadow(L, object)) {
-    mwb_push_class(L, object);
-    mwb_enshadow(L, s, h, object, -1);
-    lua_settop(L, object);
-    mwb_push_shadow(L, object);
+static void scan(lua_State *L, mwb_state *s, mw_handle h, int list) {
+  int object = lua_gettop(L), found, asks;
+  mwb_push_class(L, object);
+  if (!mwb_push_shadow(L, object))
+    mwb_enshadow(L, s, h, object, object + CLASS);
+  if (!lua_isnil(L, object + CLASS)) mwb_note_classes(L, s, object, NULL);
+  found = mwi_tree_look(s->engine, MWI_ANY_REACH, h, NULL, 0);
+  if ((found & MWI_OPEN) == 0) return;
+  asks = has_questions(s, found);
+  if (asks) {
+    ask_all(L, s, object, h);
+    lua_settop(L, object + CLASS);
+    if (!mwb_push_shadow(L, object)) return; /* a function has ended all */
   }
-  mwb_note_classes(L, s, object, NULL);
-  if ((mwi_tree_look(s->engine, MWI_ANY_REACH, h, NULL, 0) & MWI_OPEN) == 0)
-    return;
-  asks = has_questions(L, s, h);
-  if (asks) ask_all(L, s, object, h);
-  lua_settop(L, object);
-  if (!mwb_push_shadow(L, object)) return; /* a function has ended all */
   push_wanted(L, s, object, h);
   for (lua_pushnil(L); lua_next(L, object + CONTENTS + 1) != 0; lua_pop(L, 1))
-    if (lua_istable(L, -1) && mwb_may_enter(L, s, object, NULL) &&
-        link_in(L, s, mw_tree_scan_link, asks ? MWI_ANY_REACH : 0, h))
-      append(L, list);
+    if (lua_istable(L, -1) && mwb_may_enter(L, s, object, NULL))
+      link_in(L, s, mw_tree_scan_link, asks ? MWI_ANY_REACH : 0, h, list);
   mw_tree_scanned(s->engine, h);
 }
 
-/* Scans all objects in the list on the top.  A scan may append to the list. */
+/* Scans all objects whose handles are in the list on the top.  A scan may
+** append to the list. */
 static void scan_all(lua_State *L, mwb_state *s) {
   int list = lua_gettop(L);
   lua_Integer i;
   luaL_checkstack(L, LUA_MINSTACK, "cannot scan");
   for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL; i++) {
-    scan(L, s, list);
+    mw_handle h = (mw_handle)lua_tointeger(L, -1);
+    lua_settop(L, list);
+    if (mwb_alive(L, s, h)) scan(L, s, h, list);
     lua_settop(L, list);
   }
   lua_settop(L, list - 1);
 }
 
-void mwb_include(lua_State *L, mwb_state *s, int index) {
-  index = lua_absindex(L, index);
+void mwb_include(lua_State *L, mwb_state *s, mw_handle root) {
   lua_createtable(L, 1, 0);
-  lua_pushvalue(L, index);
+  lua_pushinteger(L, (lua_Integer)root);
   lua_rawseti(L, -2, 1);
   mwb_begin_scan(s);
   scan_all(L, s);
@@ -306,10 +297,8 @@ void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t age) {
 /* Gives back the orphans of earlier writes if these are many.  The written
 ** object may be such an orphan. */
 static void let_go_others(mwb_write *w) {
-  if (w->s->engine->tree.lost <= WAITING) return;
-  mwb_let_go(w->L, w->s, SIZE_MAX);
-  if (w->r->obj != w->obj) w->r = NULL;
-  if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
+  if (w->s->engine->tree.lost > WAITING) mwb_let_go(w->L, w->s, SIZE_MAX);
+  mwb_look_again(w);
 }
 
 /* Returns the handle of the table in the field whose links are to be changed,
@@ -366,8 +355,7 @@ static int store_table(lua_State *L) {
   mw_engine *e = s->engine;
   uint32_t moves = e->tree.moves, scans;
   mw_handle former;
-  int again, same, found = mwi_tree_look(e, MWI_ANY_REACH, w.obj, NULL, 0);
-  int sure = !w.is_stored && (found & MWI_REFUSES) == 0;
+  int again, same, found, opened, sure = !w.is_stored;
   lua_settop(L, OLD);
   w.L = L;
   w.shadow = SHADOW;
@@ -376,17 +364,24 @@ static int store_table(lua_State *L) {
   if (!w.is_stored) lua_rawget(L, SHADOW);
   again = lua_rawequal(L, -1, VALUE);
   do {
+    found = mwi_tree_look(e, MWI_ANY_REACH, w.obj, &w.change.key, 0);
+    sure = sure && (found & MWI_REFUSES) == 0;
+    scans = e->tree.scans;
     lua_settop(L, OLD);
     lua_newtable(L);
-    scans = e->tree.scans;
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
-    if (!again || !sure)
-      moves += link_child(L, s, mw_tree_link, OBJECT, w.obj, again, OLD + 1);
+    if ((found & MWI_LEADS) && !again && !has_questions(s, found)) {
+      link_in(L, s, mw_tree_link, 0, w.obj, OLD + 1);
+      moves++;
+    } else if (!again || !sure) {
+      moves += link_asked(L, s, mw_tree_link, OBJECT, w.obj, again, OLD + 1);
+    }
     lua_settop(L, OLD + 1);
-    scan_all(L, s); /* the object may come once more, below the table */
-    sure = sure && !mwi_tree_scanned_since(e, w.r, scans);
-  } while (mwi_tree_scanned_since(e, w.r, scans));
+    scan_all(L, s);
+    opened = mwi_tree_scanned_since(e, w.r, scans);
+    sure = sure && !opened;
+  } while (opened); /* the object has come once more, below the table */
   let_go_others(&w);
   former = former_child(&w, &same);
   sure = sure && same == again && e->tree.moves == moves &&

@@ -317,7 +317,7 @@ static int attach(lua_State *L) {
     lua_pushvalue(L, 3);
     lua_rawseti(L, -2, -(lua_Integer)its->options->ref);
   }
-  if (its->reach != 0) mwb_include(L, s, 1);
+  if (its->reach != 0) mwb_include(L, s, its->h);
   if (its->options != NULL) {
     its->options->reach = its->begins;
     mwb_check(L, mw_watch_begin(s->engine, its->h, its->options, &its->watch));

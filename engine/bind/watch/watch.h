@@ -107,9 +107,8 @@ void mwb_set_cell(lua_State *L, int index);
 ** tree.c: the objects below a deeply watched one have shadows, too.
 ** ======================================================= */
 
-/* Includes all objects below the table at `index`, a root.  May raise half-way.
-*/
-void mwb_include(lua_State *L, mwb_state *s, int index);
+/* Includes all objects below a root.  May raise half-way. */
+void mwb_include(lua_State *L, mwb_state *s, mw_handle root);
 
 /* A callback of the engine: finds a key under which the parent holds the
 ** child. */
@@ -122,7 +121,7 @@ void mwb_begin_scan(mwb_state *s);
 /* Does the table on the top, which the object at `parent` has under the key
 ** below the top, belong to a reach (0: one without a rule)?  May a rule refuse
 ** any? */
-int mwb_has_rules(lua_State *L, mwb_state *s, mw_reach reach);
+int mwb_has_rules(const mwb_state *s, mw_reach reach);
 int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent);
 
 /* Gives the root at `object` a rule, the function at `function`.  Returns the
