@@ -21,10 +21,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* {======================================================
-** From an address to a slot
-** ======================================================= */
-
 static inline const void **address_in(const mwi_identity *part, uint32_t slot) {
   return &mwi_identity_page_of(part, slot)->ptr[slot % MWI_PAGE];
 }
@@ -45,17 +41,15 @@ static inline uint32_t locate(const mwi_identity *part, const void *ptr,
   return slot;
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** Serials: numbers for objects, in the order in which the host asked
+/*
+** Serials: numbers for objects, in the order in which the host asked.
 **
 **     given (a clock): slot -> serial     serials[serial % 64]: serial -> slot
 **
 ** Invariant: the two are inverse to each other.  A serial is a generation of a
 ** clock that advances with each object it tags; so only an object whose serial
 ** the host has asked for takes memory.
-** ======================================================= */
+*/
 
 /* Returns 0 for none. */
 static uint64_t serial_of(const mw_engine *e, uint32_t slot) {
@@ -102,12 +96,6 @@ mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
   return mwi_identity_handle(&e->identity, slot); /* slot 0 has no handle */
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** Slots
-** ======================================================= */
-
 static mwi_identity_page *need_page(mw_engine *e, uint32_t slot) {
   return (mwi_identity_page *)mwi_column_need(e, &e->identity.pages, slot,
                                               sizeof(mwi_identity_page));
@@ -133,16 +121,15 @@ void mwi_identity_blocks(mw_engine *e, mwi_visit f) {
   mwi_column_blocks(e, &part->pages, sizeof(mwi_identity_page), f);
 }
 
-/* The word with the pin of a slot, and the bit there. */
-#define pins_of(part, slot) \
-  (&mwi_identity_page_of(part, slot)->pins[(slot) % MWI_PAGE / 32])
-#define pin_of(slot) (UINT32_C(1) << (slot) % 32)
+static uint8_t *flags_of(const mwi_identity *part, uint32_t slot) {
+  return &mwi_identity_page_of(part, slot)->flags[slot % MWI_PAGE];
+}
 
 static void give_back(mwi_identity *part, uint32_t slot) {
   uint32_t *age = &mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];
   mwi_assert((*age & MWI_TAKEN) && part->count > 0);
   *age = (*age ^ MWI_TAKEN) + 1;
-  *pins_of(part, slot) &= ~pin_of(slot);
+  *flags_of(part, slot) = 0;
   part->count--;
   if (*age == MWI_MAXAGE)
     return; /* used up: a next handle could repeat an old one */
@@ -152,14 +139,13 @@ static void give_back(mwi_identity *part, uint32_t slot) {
 
 int mw_object_pin(mw_engine *e, mw_handle h) {
   if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
-  *pins_of(&e->identity, mw_slot(h)) |= pin_of(mw_slot(h));
+  *flags_of(&e->identity, mw_slot(h)) = MW_PINNED;
   return MW_OK;
 }
 
 int mw_object_flags(const mw_engine *e, mw_handle h) {
-  if (!mwi_identity_is_valid(&e->identity, h)) return 0;
-  return (*pins_of(&e->identity, mw_slot(h)) & pin_of(mw_slot(h))) ? MW_PINNED
-                                                                   : 0;
+  const mwi_identity *part = &e->identity;
+  return mwi_identity_is_valid(part, h) ? *flags_of(part, mw_slot(h)) : 0;
 }
 
 int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
@@ -232,12 +218,7 @@ int mw_object_forget(mw_engine *e, mw_handle h) {
 
 size_t mw_object_count(const mw_engine *e) { return e->identity.count; }
 
-/* }====================================================== */
-
-/* {======================================================
-** Reaping: `left` slots are to be looked at, from `look` on and round
-** ======================================================= */
-
+/* Reaping: `left` slots are to be looked at, from `look` on and round. */
 void mw_reap_begin(mw_engine *e) { e->identity.left = e->identity.top - 1; }
 
 int mw_reap_due(const mw_engine *e) { return e->identity.left > 0; }
@@ -264,5 +245,3 @@ size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
   }
   return n;
 }
-
-/* }====================================================== */

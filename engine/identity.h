@@ -10,7 +10,7 @@
 typedef struct mwi_identity_page {
   const void *ptr[MWI_PAGE]; /* address; in a free slot, the next free slot */
   uint32_t age[MWI_PAGE];    /* earlier uses; with MWI_TAKEN while in use */
-  uint32_t pins[MWI_PAGE / 32]; /* bits: is the object MW_PINNED? */
+  uint8_t flags[MWI_PAGE];   /* MW_PINNED, or 0 */
 } mwi_identity_page;
 
 #define MWI_SHARDS 64u /* of each of the two tables */
