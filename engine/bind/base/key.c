@@ -84,10 +84,11 @@ mw_value mwb_key(lua_State *L, mwb_state *s, int index) {
   return v;
 }
 
-/* Makes fields for a string and its count, which starts at 0. */
-static int64_t keep_string(lua_State *L, mwb_state *s, int index) {
+/* Makes fields for a string of that address, or 0, and its count, which starts
+** at 0.  Returns the address. */
+static int64_t keep_string(lua_State *L, mwb_state *s, int index,
+                           int64_t address) {
   int strings = lua_gettop(L) + 1;
-  int64_t address = string_address(L, s, index);
   if (address == 0) address = (int64_t)(uintptr_t)lua_tostring(L, index);
   mwb_push(L, s, MWB_STRINGS);
   if (lua_rawgetp(L, strings, (void *)(uintptr_t)address) == LUA_TNIL) {
@@ -106,18 +107,13 @@ static int64_t keep_string(lua_State *L, mwb_state *s, int index) {
 }
 
 mw_value mwb_key_to_keep(lua_State *L, mwb_state *s, int index) {
-  int top = lua_gettop(L);
   mw_value v;
   index = lua_absindex(L, index);
-  if (lua_type(L, index) == LUA_TSTRING) {
-    v.type = MW_TSTRING;
-    v.u.i = keep_string(L, s, index);
-    return v;
-  }
   v = mwb_key(L, s, index);
-  if (v.type == MW_TOBJECT && v.u.i == 0)
+  if (v.type == MW_TSTRING)
+    v.u.i = keep_string(L, s, index, v.u.i);
+  else if (v.type == MW_TOBJECT && v.u.i == 0)
     v.u.i = (int64_t)mwb_identify(L, s, "watch", index, 3);
-  lua_settop(L, top);
   return v;
 }
 

@@ -116,21 +116,13 @@ typedef int (*linker)(mw_engine *e, mw_reach reach, mw_handle parent,
 ** scanned if need be. */
 static void link_in(lua_State *L, mwb_state *s, linker link, mw_reach reach,
                     mw_handle parent, int list) {
-  int top = lua_gettop(L), code;
-  mw_handle h = mwb_identify(L, s, "watch", top, 1);
-  mw_value key = mwb_key_to_keep(L, s, top - 1);
-  code = link(s->engine, reach, parent, &key, h);
+  mw_handle h = mwb_identify(L, s, "watch", -1, 1);
+  mw_value key = mwb_key_to_keep(L, s, -2);
+  int code = link(s->engine, reach, parent, &key, h);
   mwb_check(L, code);
-  lua_settop(L, top);
   if (code != MW_NEW) return;
   lua_pushinteger(L, (lua_Integer)h);
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
-}
-
-/* Is a table asked about that an object is to hold of which `mwi_tree_look` has
-** found this? */
-static int has_questions(const mwb_state *s, int found) {
-  return s->base->descends || (found & MWI_RULED) != 0;
 }
 
 /* Links the child on the top under the key below the top wherever the parent
@@ -222,7 +214,7 @@ static void scan(lua_State *L, mwb_state *s, mw_handle h, int list) {
   if (!lua_isnil(L, object + CLASS)) mwb_note_classes(L, s, object, NULL);
   found = mwi_tree_look(s->engine, MWI_ANY_REACH, h, NULL, 0);
   if ((found & MWI_OPEN) == 0) return;
-  asks = has_questions(s, found);
+  asks = s->base->descends || (found & MWI_RULED);
   if (asks) {
     ask_all(L, s, object, h);
     lua_settop(L, object + CLASS);
@@ -355,7 +347,7 @@ static int store_table(lua_State *L) {
   mw_engine *e = s->engine;
   uint32_t moves = e->tree.moves, scans;
   mw_handle former;
-  int again, same, found, opened, sure = !w.is_stored;
+  int again, same, asks, found, opened, sure = !w.is_stored;
   lua_settop(L, OLD);
   w.L = L;
   w.shadow = SHADOW;
@@ -371,11 +363,12 @@ static int store_table(lua_State *L) {
     lua_newtable(L);
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
-    if ((found & MWI_LEADS) && !again && !has_questions(s, found)) {
+    asks = again || s->base->descends || (found & MWI_RULED);
+    if (asks && !(again && sure)) {
+      moves += link_asked(L, s, mw_tree_link, OBJECT, w.obj, again, OLD + 1);
+    } else if (!asks && (found & MWI_LEADS)) {
       link_in(L, s, mw_tree_link, 0, w.obj, OLD + 1);
       moves++;
-    } else if (!again || !sure) {
-      moves += link_asked(L, s, mw_tree_link, OBJECT, w.obj, again, OLD + 1);
     }
     lua_settop(L, OLD + 1);
     scan_all(L, s);
@@ -520,7 +513,7 @@ int mwb_find_key(void *ud, mw_handle parent, mw_handle child, mw_value *key) {
 }
 
 /* Appends the parent below the top, and the key on the top, to the array at 5.
-*/
+ */
 static void add_place(lua_State *L, lua_Integer *places) {
   lua_pushvalue(L, -2);
   lua_rawseti(L, 5, ++*places);
