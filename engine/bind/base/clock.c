@@ -67,10 +67,6 @@ static const mwi_clock *clock_of(const clock_data *c) {
   return &engine_of(c)->clock.clocks[c->number];
 }
 
-/* {======================================================
-** Methods
-** ======================================================= */
-
 static int tag(lua_State *L) {
   clock_data *c = self(L, "tag");
   mwb_state *s = c->state;
@@ -154,12 +150,6 @@ static int since(lua_State *L) {
   return 1;
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** Functions
-** ======================================================= */
-
 /* Pushes a new object for the clock whose name is at index 1, if any. */
 static void new_clock(lua_State *L, mwb_state *s) {
   static const luaL_Reg methods[] = {{"tag", tag},
@@ -209,8 +199,6 @@ static int named_clock(lua_State *L) {
   lua_rawset(L, 2);
   return 1;
 }
-
-/* }====================================================== */
 
 void mwb_open_clock(lua_State *L) {
   static const luaL_Reg functions[] = {{"clock", named_clock}, {NULL, NULL}};

@@ -19,10 +19,6 @@ int mwb_is_pinned(const mwb_state *s, mw_handle h) {
   return (mw_object_flags(s->engine, h) & MW_PINNED) != 0;
 }
 
-/* {======================================================
-** An engine of the program
-** ======================================================= */
-
 static const char ATTACHED = 0; /* its address is a key of the registry */
 
 mw_engine *mwb_attached(lua_State *L) {
@@ -66,12 +62,6 @@ void mwb_detach(mwb_state *s) {
     if (!mwb_is_pinned(s, h)) mw_object_forget(e, h);
   }
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** For the program
-** ======================================================= */
 
 /* The state, or an error if the library is not open. */
 static mwb_state *need_state(lua_State *L, const char *name) {
@@ -173,5 +163,3 @@ void mw_lua_touch(lua_State *L, int index, int key, int kind) {
   lua_pushinteger(L, kind);
   mwb_call(L, s, touch_made, 4, 0);
 }
-
-/* }====================================================== */

@@ -13,10 +13,6 @@
 #include "../traps/traps.h"
 #include "../watch/watch.h"
 
-/* {======================================================
-** Objects and handles
-** ======================================================= */
-
 void mwb_object(lua_State *L, const char *name, int index, int arg) {
   if (index == 1) mwb_check_dot(L, name, lua_gettop(L));
   if (mwb_address(L, index) == NULL)
@@ -108,16 +104,9 @@ static int object(lua_State *L) {
   return 1;
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** Deaths
-** ======================================================= */
-
 static int in_array(void *ud, mw_handle h) {
   const mwb_state *s = (const mwb_state *)ud;
-  int alive;
-  alive = mwb_alive(s->service, s, h);
+  int alive = mwb_alive(s->service, s, h);
   lua_pop(s->service, 1);
   return alive;
 }
@@ -153,7 +142,6 @@ static size_t notify(lua_State *L, mwb_state *s, size_t n) {
 ** deaths.  Returns the number of deaths handled. */
 static size_t reap_some(lua_State *L, mwb_state *s, size_t looks,
                         size_t deaths) {
-  int status = LUA_OK;
   size_t n = notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   if (s->watch->storing == 0) mwb_let_go(L, s, looks);
@@ -161,12 +149,11 @@ static size_t reap_some(lua_State *L, mwb_state *s, size_t looks,
     /* The policy looks at all wrapped classes, so one call serves all deaths of
     ** a collection.  The policy's call may end up here again. */
     s->base->deserted = 0;
-    if (mwb_push_question(L, s, MWB_DESERTED))
-      status = mwb_pcall_outside(L, s, 0, 0, 0);
-  }
-  if (status != LUA_OK) {
-    s->base->deserted = 1;
-    lua_error(L);
+    if (mwb_push_question(L, s, MWB_DESERTED) &&
+        mwb_pcall_outside(L, s, 0, 0, 0) != LUA_OK) {
+      s->base->deserted = 1;
+      lua_error(L);
+    }
   }
   s->pending = s->base->queued || mw_reap_due(s->engine) ||
                mwb_has_orphans(s) || s->base->late ||
@@ -256,8 +243,6 @@ static int collections(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)s->collections);
   return 1;
 }
-
-/* }====================================================== */
 
 const luaL_Reg mwb_deaths_functions[] = {{"deaths", set_deaths},
                                          {"is_dead", is_dead},

@@ -5,11 +5,6 @@
 #include "base.h"
 
 #include "../traps/traps.h"
-#include "os.h"
-
-/* {======================================================
-** Questions to the policy
-** ======================================================= */
 
 /* hooks{descend, ignored, watched, unwatched, deserted, snapshot, restore};
 ** `false` for a question that the policy does not answer */
@@ -32,12 +27,6 @@ int mwb_push_question(lua_State *L, const mwb_state *s, int question) {
   lua_pop(L, 2);
   return 0;
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** For the library's Lua files
-** ======================================================= */
 
 /* stat(path) -> time of the last change of a policy's file (in nanoseconds),
 ** size; nil if there is no such file */
@@ -80,5 +69,3 @@ void mwb_open_policy(lua_State *L) {
   mwb_keep(L, s, MWB_QUESTIONS);
   mwb_set_funcs(L, functions);
 }
-
-/* }====================================================== */

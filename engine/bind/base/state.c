@@ -190,10 +190,6 @@ void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found) {
   lua_settop(L, top);
 }
 
-/* {======================================================
-** Fields
-** ======================================================= */
-
 void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
                      int all) {
   int former = mwb_push_before(L, before, object);
@@ -215,8 +211,6 @@ int mwb_next_field(lua_State *L, int fields) {
   }
   return 0;
 }
-
-/* }====================================================== */
 
 /* is_class(table) -> whether the table is a class that the library knows */
 static int is_class(lua_State *L) {

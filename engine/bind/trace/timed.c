@@ -24,7 +24,6 @@
 #include <string.h>
 
 #include "../base/base.h"
-#include "../base/os.h"
 #include "../journal/journal.h"
 
 /* {======================================================
