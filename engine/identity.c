@@ -96,7 +96,7 @@ mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
   return mwi_identity_handle(&e->identity, slot); /* slot 0 has no handle */
 }
 
-static mwi_identity_page *need_page(mw_engine *e, uint32_t slot) {
+static mwi_identity_page *page_for(mw_engine *e, uint32_t slot) {
   return (mwi_identity_page *)mwi_column_need(e, &e->identity.pages, slot,
                                               sizeof(mwi_identity_page));
 }
@@ -107,7 +107,7 @@ int mwi_identity_open(mw_engine *e) {
   if (part->shards == NULL) return MW_NOMEM;
   part->serials = part->shards + MWI_SHARDS;
   part->top = part->look = 1;
-  if (need_page(e, 0) == NULL) return MW_NOMEM;
+  if (page_for(e, 0) == NULL) return MW_NOMEM;
   *address_in(part, 0) = e;
   return mw_clock_open(e, NULL, 0, &part->given);
 }
@@ -156,7 +156,7 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
     mwi_identity_page *page;
     slot = mwi_identity_next(part);
     if (slot > MWI_MAXSLOT) return MW_FULL;
-    page = need_page(e, slot);
+    page = page_for(e, slot);
     if (page == NULL ||
         !mwi_table_put(e, &part->shards[hash >> 26], hash, slot))
       return MW_NOMEM;
