@@ -64,10 +64,8 @@ static mwi_owner *owner_at(const mw_engine *e, mw_owner owner) {
 }
 
 /* Retains or releases a value, if that is a string: the host numbers them. */
-typedef void keeping(const mw_engine *e, const mw_value *value);
-
 static inline void keep_value(const mw_engine *e, int type, mw_content content,
-                              keeping *how) {
+                              mwi_keeping *how) {
   mw_value v;
   if (type != MW_TSTRING) return;
   v.type = type;
@@ -75,12 +73,11 @@ static inline void keep_value(const mw_engine *e, int type, mw_content content,
   how(e, &v);
 }
 
-static inline void keep_entry(const mw_engine *e, const mw_entry *entry,
-                              keeping *how) {
+void mwi_entry_keep(const mw_engine *e, const mw_entry *entry,
+                    mwi_keeping *how) {
   int i;
   for (i = 0; i < MW_PARTS; i++)
-    if (entry->type[i] == MW_TSTRING)
-      keep_value(e, entry->type[i], entry->value[i], how);
+    keep_value(e, entry->type[i], entry->value[i], how);
 }
 
 /* {======================================================
@@ -403,7 +400,7 @@ static void remove_range(mw_engine *e, const mwi_owner *o, int gone) {
   uint32_t end = mwi_range_end(o), n = end - o->mark, i;
   if (n == 0) return;
   for (i = o->mark; gone && i < end; i++)
-    keep_entry(e, &log->entries[i], mwi_host_release);
+    mwi_entry_keep(e, &log->entries[i], mwi_host_release);
   memmove(log->entries + o->mark, log->entries + end,
           (log->n - end) * sizeof(mw_entry));
   log->n -= n;
@@ -457,12 +454,6 @@ const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
   *n = mwi_range_end(o) - o->mark;
   return (*n == 0) ? NULL : o->log->entries + o->mark;
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** Delivery
-** ======================================================= */
 
 /* Delivers an entry of an owner, or of nobody (NULL).  The old value is what
 ** was delivered last of the field: that of the oldest stake, if there is a
@@ -587,7 +578,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
   its.seq = mwi_journal_stamp(part, entry->seq);
   if (o != NULL) {
     mwi_log *log = o->log;
-    keep_entry(e, entry, mwi_host_retain);
+    mwi_entry_keep(e, entry, mwi_host_retain);
     if (log->n == 0 && !part->mixed) {
       log->below = part->top;
       if (part->top != NULL) part->top->above = log;
@@ -683,18 +674,6 @@ void mw_owner_forget(mw_engine *e, mw_owner owner) {
   end_owner(e, o);
 }
 
-/* The stakes of the owner become the parent's, as the entries have. */
-static void hand_stakes(mw_engine *e, mwi_owner *o) {
-  mwi_stake *s;
-  while ((s = o->first) != NULL) {
-    mwi_stake *older = s->older;
-    take_stake(s);
-    give_stake(s, o->parent);
-    join_newer(e, s);
-    join_newer(e, older);
-  }
-}
-
 int mwi_owner_is_mingled(const mwi_owner *o) {
   const mw_entry *entries = o->log->entries;
   const mwi_owner *below = mwi_owner_below(o);
@@ -702,23 +681,9 @@ int mwi_owner_is_mingled(const mwi_owner *o) {
          entries[o->mark - 1].seq > entries[o->mark].seq;
 }
 
-/* The range of an owner becomes part of the range below.  A copy of it stands
-** behind the log meanwhile. */
-static int join_ranges(mw_engine *e, const mwi_owner *o) {
-  uint32_t n = mwi_range_end(o) - o->mark;
-  mwi_log *log = o->log;
-  mw_entry *copy;
-  if (!mwi_owner_is_mingled(o)) return MW_OK;
-  if (!reserve_entries(e, log, n)) return MW_NOMEM;
-  copy = log->entries + log->n;
-  memcpy(copy, log->entries + o->mark, n * sizeof(*copy));
-  merge(log->entries, o->parent->mark, o->mark, copy, n);
-  return MW_OK;
-}
-
-/* Moves the entries of the first owner of a log to the parent's log.  A copy of
-** them, with the values as the parent has them, stands behind the log
-** meanwhile. */
+/* Moves the entries of an owner to the range of the parent, in whatever log.  A
+** copy of them, with the values as the parent has them, stands meanwhile so far
+** behind the log that the log can become longer by them. */
 static int hand_entries(mw_engine *e, const mwi_owner *o, void *host) {
   mwi_journal *part = &e->journal;
   const mwi_owner *parent = o->parent;
@@ -727,17 +692,17 @@ static int hand_entries(mw_engine *e, const mwi_owner *o, void *host) {
   int follows =
       log == part->top &&
       (to->n == 0 || (log->below == to && mwi_range_end(parent) == to->n));
-  int code = (part->mixed || follows) ? MW_OK : mix(e, host);
+  int code = (part->mixed || follows || n == 0) ? MW_OK : mix(e, host);
   mw_entry *copy;
   if (code != MW_OK) return code;
-  if (!reserve_entries(e, to, n) || !reserve_entries(e, log, n))
+  if (!reserve_entries(e, to, n) || !reserve_entries(e, log, 2 * n))
     return MW_NOMEM;
-  copy = log->entries + log->n;
+  copy = log->entries + log->n + n;
   for (i = 0; i < n && code == MW_OK; i++) {
     copy[i] = log->entries[o->mark + i];
     code = hand(e, o, parent, &copy[i], host);
   }
-  if (code != MW_OK) return code;
+  if (code != MW_OK || n == 0) return code;
   if (!part->mixed && to->n == 0) { /* `to` comes directly below `log` */
     to->below = log->below;
     to->above = log;
@@ -775,6 +740,7 @@ static void deliver_range(mw_engine *e, const mwi_owner *o, void *host) {
 
 /* No owner can take the entries of the first owner of a log back. */
 static int make_final(mw_engine *e, mwi_owner *o, void *host) {
+  if (mwi_range_end(o) == o->mark) return MW_OK;
   if (!e->journal.mixed && o->log->below != NULL) {
     int code = mix(e, host);
     if (code != MW_OK) return code;
@@ -788,17 +754,25 @@ static int make_final(mw_engine *e, mwi_owner *o, void *host) {
   return MW_OK;
 }
 
+/* A range becomes part of the one below when its owner ends.  So entries move
+** only if the parent has another log, or they are mingled with its own. */
 int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
   mwi_owner *o = owner_at(e, owner);
+  mwi_stake *s;
   int code = MW_OK;
   mwi_check_enter(e);
-  if (mwi_owner_below(o) != NULL)
-    code = join_ranges(e, o);
-  else if (mwi_range_end(o) > o->mark)
-    code =
-        (o->parent != NULL) ? hand_entries(e, o, host) : make_final(e, o, host);
+  if (o->parent == NULL)
+    code = make_final(e, o, host);
+  else if (o->parent->log != o->log || mwi_owner_is_mingled(o))
+    code = hand_entries(e, o, host);
   if (code != MW_OK) return code;
-  hand_stakes(e, o);
+  while ((s = o->first) != NULL) { /* the stakes become the parent's, too */
+    mwi_stake *older = s->older;
+    take_stake(s);
+    give_stake(s, o->parent);
+    join_newer(e, s);
+    join_newer(e, older);
+  }
   end_owner(e, o);
   return MW_OK;
 }
@@ -814,7 +788,7 @@ static void drop_entries(mw_engine *e, mwi_owner *o, mw_dropped dropped,
     o->mark = n;
     for (; i < end; i++) {
       if (dropped(ud, log->entries[i].obj))
-        keep_entry(e, &log->entries[i], mwi_host_release);
+        mwi_entry_keep(e, &log->entries[i], mwi_host_release);
       else
         log->entries[n++] = log->entries[i];
     }
@@ -837,12 +811,6 @@ void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
   end_stakes(e, dropped, ud);
   if (part->entries == 0) part->mixed = 0;
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** What was delivered
-** ======================================================= */
 
 /* Goes on to the next field of a mixed journal. */
 static int next_oldest(const mw_engine *e, mwi_undone *walk) {

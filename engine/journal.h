@@ -143,6 +143,11 @@ static inline void mwi_journal_append(mwi_journal *part, const mwi_owner *o,
   log->entries[log->n++].seq = mwi_journal_stamp(part, entry->seq);
 }
 
+/* Calls `mwi_host_retain` or `mwi_host_release` for the strings of an entry. */
+typedef void mwi_keeping(const mw_engine *e, const mw_value *value);
+MWI_API void mwi_entry_keep(const mw_engine *e, const mw_entry *entry,
+                            mwi_keeping *how);
+
 /* Are entries of the owner earlier than entries of the owner below? */
 MWI_API int mwi_owner_is_mingled(const mwi_owner *o);
 

@@ -38,21 +38,8 @@ static mwi_reader_page **ring_page(const mwi_readers *part, uint64_t seq) {
   return &part->pages[seq / PAGE & (part->n_pages - 1)];
 }
 
-static mwi_delivered *entry_at(const mwi_readers *part, uint64_t seq) {
+static mw_entry *entry_at(const mwi_readers *part, uint64_t seq) {
   return &(*ring_page(part, seq))->entries[seq % PAGE];
-}
-
-/* Calls `mwi_host_retain` or `mwi_host_release` for the strings of an entry. */
-static void keep_values(const mw_engine *e, const mwi_delivered *its,
-                        void (*keep)(const mw_engine *e, const mw_value *v)) {
-  int i;
-  for (i = 0; i < MW_PARTS; i++) {
-    mw_value v;
-    if (its->type[i] != MW_TSTRING) continue;
-    v.type = MW_TSTRING;
-    memcpy(&v.u, its->value[i], sizeof(v.u));
-    keep(e, &v);
-  }
 }
 
 /* Fields that are not the same may have the same mark. */
@@ -96,7 +83,7 @@ static void drop_page(mw_engine *e) {
 static void forget_entries(mw_engine *e, uint64_t seq) {
   mwi_readers *part = &e->reader;
   while (part->first < seq) {
-    keep_values(e, entry_at(part, part->first), mwi_host_release);
+    mwi_entry_keep(e, entry_at(part, part->first), mwi_host_release);
     part->first++;
     if (part->first % PAGE == 0 || part->first > part->last) drop_page(e);
   }
@@ -145,7 +132,7 @@ static int need_page(mw_engine *e) {
   if (part->spare == NULL)
     part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
   if (part->spare == NULL) return 0;
-  part->spare->least = UINT32_MAX;
+  part->spare->least = UINT64_MAX;
   part->spare->most = 0;
   *page = part->spare;
   part->spare = NULL;
@@ -169,27 +156,23 @@ static void give(mw_engine *e, int begins) {
 void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins) {
   mwi_readers *part = &e->reader;
   uint64_t seq = part->last + 1;
+  uint64_t number = mwi_number_of(entry->seq);
   mwi_reader_page *page;
-  mwi_delivered *to;
+  mw_entry *to;
   if (!need_page(e)) {
     mwi_reader_lose(e);
     return;
   }
   page = *ring_page(part, seq);
   to = &page->entries[seq % PAGE];
-  memcpy(to->obj, &entry->obj, sizeof(to->obj));
-  memcpy(to->value, entry->value, sizeof(to->value));
-  memcpy(to->type, entry->type, sizeof(to->type));
-  to->kind = (uint8_t)(entry->kind | (begins ? MWI_BEGINS : 0));
-  to->where = entry->where;
-  to->context = entry->context;
-  to->cause = entry->cause;
-  to->number = mwi_number_of(entry->seq);
-  if (to->number < page->least) page->least = to->number;
-  if (to->number > page->most) page->most = to->number;
+  *to = *entry;
+  to->seq = number;
+  if (begins) to->kind |= MWI_BEGINS;
+  if (number < page->least) page->least = number;
+  if (number > page->most) page->most = number;
   page->marks[seq % PAGE] =
       mark_of(entry->obj, entry->type[MW_KEY], entry->value[MW_KEY]);
-  keep_values(e, to, mwi_host_retain);
+  mwi_entry_keep(e, to, mwi_host_retain);
   part->last = seq;
   give(e, begins);
 }
@@ -294,14 +277,8 @@ uint64_t mw_delivery_last(const mw_engine *e) { return e->reader.last; }
 uint64_t mw_delivery_first(const mw_engine *e) { return e->reader.first; }
 
 void mwi_reader_read(const mw_engine *e, uint64_t seq, mw_entry *entry) {
-  const mwi_delivered *its = entry_at(&e->reader, seq);
-  memcpy(&entry->obj, its->obj, sizeof(its->obj));
-  memcpy(entry->value, its->value, sizeof(its->value));
-  memcpy(entry->type, its->type, sizeof(its->type));
-  entry->kind = (uint8_t)(its->kind & ~MWI_BEGINS);
-  entry->where = its->where;
-  entry->context = its->context;
-  entry->cause = its->cause;
+  *entry = *entry_at(&e->reader, seq);
+  entry->kind &= MWI_BEGINS - 1;
   entry->seq = seq;
 }
 
@@ -328,7 +305,7 @@ static uint64_t find_number(const mwi_readers *part, uint64_t number,
   if (seq >= end) return 0;
   page = *ring_page(part, seq);
   if (cause < page->least || cause > page->most) return 0;
-  while (seq < end && page->entries[seq % PAGE].number != cause) seq++;
+  while (seq < end && page->entries[seq % PAGE].seq != cause) seq++;
   return (seq < end) ? seq : 0;
 }
 
@@ -346,14 +323,11 @@ uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause, uint64_t seq) {
 }
 
 /* May the entry be of the field? */
-static int is_alike(const mwi_delivered *its, mw_handle obj,
-                    const mw_value *key) {
-  mw_handle of;
+static int is_alike(const mw_entry *its, mw_handle obj, const mw_value *key) {
   mw_value v;
-  memcpy(&of, its->obj, sizeof(of));
-  if (of != obj || its->type[MW_KEY] != key->type) return 0;
+  if (its->obj != obj || its->type[MW_KEY] != key->type) return 0;
   v.type = key->type;
-  memcpy(&v.u, its->value[MW_KEY], sizeof(v.u));
+  v.u = its->value[MW_KEY];
   if (key->type == MW_TOTHER) return v.u.i >> 32 == key->u.i >> 32;
   return mw_value_equal(&v, key);
 }

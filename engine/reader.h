@@ -11,20 +11,13 @@
 #define MWI_READER_PAGE 256u
 #endif
 
-/* A delivered entry of 52 bytes, without padding; its number is its place. */
-typedef struct mwi_delivered {
-  uint32_t obj[2];
-  uint32_t value[MW_PARTS][2];
-  uint8_t type[MW_PARTS];
-  uint8_t kind; /* with MWI_BEGINS for the first entry of a delivery */
-  uint32_t where, context, cause;
-  uint32_t number; /* as a cause */
-} mwi_delivered;
-
+/* The number of a delivered entry is its place: `seq` of those in a page is the
+** number as a cause, and `kind` of the first one of a delivery has MWI_BEGINS,
+** too. */
 typedef struct mwi_reader_page {
-  mwi_delivered entries[MWI_READER_PAGE];
+  mw_entry entries[MWI_READER_PAGE];
   uint8_t marks[MWI_READER_PAGE]; /* equal for entries of one field */
-  uint32_t least, most;           /* of the entries' numbers as causes */
+  uint64_t least, most;           /* of the numbers as causes */
 } mwi_reader_page;
 
 #define MWI_BEGINS 0x80
