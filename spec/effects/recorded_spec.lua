@@ -509,6 +509,36 @@ describe("squash", function()
     assert.equal(2, fx:squash():len())
     assert.equal(2, #fx:objects())
   end)
+
+  it("keeps alive what is in its entries, and leaves out what came and went",
+    function()
+      local root = mw.track({}, { deep = true })
+      local seen = setmetatable({}, { __mode = "k" })
+      local last
+      local fx = effects_of(function()
+        local first, second = { inner = { last = {} } }, {}
+        seen[first], seen[first.inner], seen[second] = true, true, true
+        last = first.inner.last
+        root.first = first
+        first.inner.second = second
+        last.n, second.n = 1, 1
+        first.inner.second = nil
+        root.first = nil
+      end):squash()
+      collectgarbage()
+      collectgarbage()
+      local second
+      for e in fx:entries() do
+        if e.object ~= last then second = e.object end
+        assert.equal("n", e.key)
+      end
+      assert.same({ [second] = true }, seen)
+      assert.equal(2, fx:only(root):len())
+      assert.same({}, fx:to_patch(root))
+      assert.is_string(fx:to_bytes(root))
+      assert.is_nil((fx:to_bytes(mw.track({}, { deep = true }))))
+      assert.equal(4, fx:squash():concat(fx):only(root):len())
+    end)
 end)
 
 describe("concat", function()

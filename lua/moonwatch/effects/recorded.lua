@@ -16,16 +16,69 @@ local entry_at, name_of = fold.entry, fold.name_of
 
 local recorded = {}
 
--- Effects -> array of the effects that they were squashed from.  Squashed
--- effects have the writes to a table that was put somewhere and taken out
--- again, but not the writes that put it there.  So, if they have written what
--- nobody tracks any more, they know the effects that they were made of.  All
--- copies of this file share the table.
-private.passing = private.passing or setmetatable({}, { __mode = "k" })
-local formers = private.passing
+-- Squashed effects have the writes to a table that was put somewhere and taken
+-- out again, but not the writes that put it there.  So, if they have written
+-- what nobody tracks any more, they know the links of the effects that they
+-- were made of: effects -> array of links; and links are node -> array of the
+-- nodes below.  A node stands for an object, and does not keep it alive.  All
+-- copies of this file share the tables.
+private.passing = private.passing or {
+  formers = setmetatable({}, { __mode = "k" }),
+  nodes = setmetatable({}, { __mode = "k" }),
+  objects = setmetatable({}, { __mode = "kv" }),
+}
+local formers, nodes = private.passing.formers, private.passing.nodes
+local object_of = private.passing.objects -- by node
 
---- Returns an array of the effects that these were squashed from.
-function recorded.formers(fx) return formers[fx] or {} end
+--- Returns the node of an object.
+function recorded.node_of(object)
+  local node = nodes[object] or {}
+  nodes[object], object_of[node] = node, object
+  return node
+end
+
+-- Links a node to those of the tables in a table.  Returns the nodes below.
+local function link(links, node, values)
+  local its = links[node] or {}
+  links[node] = its
+  for _, value in next, values do
+    if type(value) == "table" then its[#its + 1] = recorded.node_of(value) end
+  end
+  return its
+end
+
+--- Returns links: the objects that the effects wrote, to the tables that they
+-- put into each or took out of it.
+function recorded.links(fx)
+  local links = {}
+  for i = 1, #fx do
+    local object, _, old, new, kind = get(fx, i)
+    local values = kind ~= "metatable" and { old, new } or {}
+    if object ~= nil then link(links, recorded.node_of(object), values) end
+  end
+  for _, its in ipairs(formers[fx] or {}) do
+    for node, list in next, its do
+      local all = links[node] or {}
+      links[node] = table.move(list, 1, #list, #all + 1, all)
+    end
+  end
+  return links
+end
+
+-- Adds what is in the tables that nobody tracks any more.  Returns the links.
+local function with_contents(links)
+  local queue, seen = {}, {}
+  for _, its in next, links do table.move(its, 1, #its, #queue + 1, queue) end
+  for _, node in ipairs(queue) do -- which grows
+    local object = object_of[node]
+    if object and not seen[node] and not private.intercepts(object) then
+      local its = link(links, node, private.raw(object))
+      table.move(its, 1, #its, #queue + 1, queue)
+    end
+    seen[node] = true
+  end
+  return links
+end
 
 --- Effects know what the ones know that they are made of.  Returns the effects.
 function recorded.inherit(fx, ...)
@@ -131,8 +184,7 @@ function recorded:squash()
   local fx = make(list, self)
   for _, e in ipairs(list) do
     if type(e.object) == "table" and not private.intercepts(e.object) then
-      formers[fx] = formers[fx] or {}
-      table.insert(formers[fx], self)
+      formers[fx] = { with_contents(recorded.links(self)) }
       break
     end
   end

@@ -22,6 +22,7 @@ local recorded = require "moonwatch.effects.recorded"
 local private = core.private
 local enters, parents = private.enters, private.parents
 local intercepts, is_object = private.intercepts, private.is_object
+local object_of = private.passing.objects -- by node: see recorded.lua
 
 local Ways = {}
 Ways.__index = Ways
@@ -237,44 +238,28 @@ function Ways:of_class(class)
   return self:of(class)
 end
 
--- Returns object -> array of the tables that the effects put into the object or
--- took out of it.
-local function attached(fx)
-  local below, queue = {}, { fx }
-  for _, at in ipairs(queue) do -- which grows
-    for i = 1, #at do
-      local object, _, old, new, kind = private.entry(at, i)
-      local its = object ~= nil and below[object] or {}
-      if object ~= nil then below[object] = its end
-      if kind ~= "metatable" then
-        its[#its + 1] = type(old) == "table" and old or nil
-        its[#its + 1] = type(new) == "table" and new or nil
-      end
-    end
-    local formers = recorded.formers(at)
-    table.move(formers, 1, #formers, #queue + 1, queue)
-  end
-  return below
-end
-
 --- Returns the set of the tables that the effects wrote, put somewhere or took
 -- out, as far as they were below the roots at some time within the effects;
 -- `after` is the view after the effects.
 function Ways:reached(after)
-  local below, set, queue = attached(self.view.fx), {}, {}
-  local function add(value)
-    if type(value) ~= "table" or set[value] then return end
-    set[value] = true
-    queue[#queue + 1] = value
+  local links, set, seen, queue = recorded.links(self.view.fx), {}, {}, {}
+  local function add(node)
+    if seen[node] then return end
+    seen[node] = true
+    queue[#queue + 1] = node
   end
-  for object in pairs(below) do
-    if self:of(object) then add(object) end
+  for node in next, links do
+    local object = object_of[node]
+    if object and self:of(object) then add(node) end
   end
-  while #queue > 0 do
-    local object = table.remove(queue)
-    for _, value in ipairs(below[object] or {}) do add(value) end
-    if not self:of(object) then -- new, with all that is in it
-      for _, value in next, after:contents(object) do add(value) end
+  for _, node in ipairs(queue) do -- which grows
+    local object = object_of[node]
+    for _, below in ipairs(links[node] or {}) do add(below) end
+    if object then set[object] = true end
+    if object and not self:of(object) then -- new, with all that is in it
+      for _, value in next, after:contents(object) do
+        if type(value) == "table" then add(recorded.node_of(value)) end
+      end
     end
   end
   return set
