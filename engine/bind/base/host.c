@@ -44,11 +44,9 @@ static void forget_owners(mwb_state *s) {
   mw_engine *e = s->engine;
   const mwb_coroutine *t;
   for (t = s->journal->coroutines; t != NULL; t = t->next) {
-    const mwi_owner *o = (t->newest == NULL) ? NULL : t->newest->its, *below;
-    for (; o != NULL; o = below) {
-      below = mwi_owner_below(o);
-      mw_owner_forget(e, o->number);
-    }
+    const mwb_begun *at = t->open[MWB_BY_TRANSACTION];
+    for (; at != NULL; at = at->outer)
+      mw_owner_forget(e, ((const mwb_transaction *)at)->its->number);
   }
 }
 
@@ -83,7 +81,6 @@ void mw_lua_host(lua_State *L, const mw_host *host) {
 mw_owner mw_lua_owner(lua_State *L) {
   mwb_state *s = need_state(L, "mw_lua_owner");
   const mwb_transaction *tx;
-  if (s->engine->journal.open == 0) return 0;
   tx = mwb_transaction_now(L, s);
   if (tx == NULL) return 0;
   tx->of->hides = 1;

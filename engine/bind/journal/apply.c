@@ -65,9 +65,8 @@ static int is_absent(lua_State *L) {
 static void write_cell(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_entry entry;
   lua_settop(L, SHADOW);
-  mwb_begin_entry(L, s, &entry);
   mwb_push_cell(L, OBJECT);
-  mwb_prepare(L, s, h, KEY, VALUE, OLD, &entry);
+  mwb_prepare(L, s, h, MW_UPDATE, OLD, 0, &entry);
   if (entry.wanted && entry.tx != NULL)
     mwb_hold_value(L, &entry.tx->of->held, 0, OBJECT);
   lua_pushvalue(L, VALUE);

@@ -120,28 +120,36 @@ static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   mwi_free(s->engine, t, sizeof(*t));
 }
 
-void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
-                   uint64_t order) {
-  mwb_journal_state *its = s->journal;
-  int had = t->sorts > 0;
-  t->sorts += (order != 0) - (t->began[by] != 0);
-  t->began[by] = order;
-  if (had == (t->sorts > 0)) return;
-  if (!had) {
-    t->prev = NULL;
-    t->next = its->coroutines;
-    if (t->next != NULL) t->next->prev = t;
-    its->coroutines = t;
-    its->n_coroutines++;
-    return;
-  }
+void mwb_begin(mwb_state *s, mwb_coroutine *t, int by, mwb_begun *its) {
+  mwb_journal_state *all = s->journal;
+  its->order = ++all->orders;
+  its->outer = t->open[by];
+  t->open[by] = its;
+  if (t->n_open++ > 0) return;
+  t->prev = NULL;
+  t->next = all->coroutines;
+  if (t->next != NULL) t->next->prev = t;
+  all->coroutines = t;
+  all->n_coroutines++;
+}
+
+void mwb_end(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
+             const mwb_begun *its) {
+  mwb_begun **at = &t->open[by];
+  while (*at != its) at = &(*at)->outer;
+  *at = its->outer;
+  if (--t->n_open > 0) return;
   if (t->next != NULL) t->next->prev = t->prev;
   if (t->prev != NULL)
     t->prev->next = t->next;
   else
-    its->coroutines = t->next;
-  its->n_coroutines--;
+    s->journal->coroutines = t->next;
+  s->journal->n_coroutines--;
   if (t->L == NULL) free_record(L, s, t);
+}
+
+static int is_later(const mwb_begun *its, const mwb_begun *last) {
+  return its != NULL && (last == NULL || its->order > last->order);
 }
 
 /* Returns the coroutine that `of`, which waits, has resumed, or NULL. */
@@ -162,10 +170,9 @@ static lua_State *resumed_by(const mwb_state *s, lua_State *of) {
   return next;
 }
 
-/* Finds the coroutine that `mwb_waiting_coroutine` returns by following who
-** has resumed whom.  Returns 0 if that does not lead to the running one. */
-static int follow(lua_State *L, const mwb_state *s, int by,
-                  const mwb_coroutine **last) {
+/* Finds what `mwb_waiting` returns by following who has resumed whom.  Returns
+** 0 if that does not lead to the running coroutine. */
+static int follow(lua_State *L, const mwb_state *s, int by, mwb_begun **last) {
   lua_State *of;
   *last = NULL;
   if (!lua_checkstack(L, 4)) return 0;
@@ -173,8 +180,7 @@ static int follow(lua_State *L, const mwb_state *s, int by,
     const mwb_coroutine *t;
     if (of == NULL) return 0;
     t = record_of(L, s, of);
-    if (t != NULL && t->began[by] > (*last == NULL ? 0 : (*last)->began[by]))
-      *last = t;
+    if (t != NULL && is_later(t->open[by], *last)) *last = t->open[by];
   }
   return 1;
 }
@@ -189,20 +195,18 @@ lua_State *mwb_nearest_coroutine(lua_State *L, mwb_state *s,
 
 #define FEW 4
 
-const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int by) {
-  const mwb_coroutine *t, *last;
-  uint64_t latest = 0;
+mwb_begun *mwb_waiting(lua_State *L, const mwb_state *s, int by) {
+  const mwb_coroutine *t;
+  mwb_begun *last;
   lua_Debug frame;
   if (s->journal->n_coroutines > FEW && follow(L, s, by, &last)) return last;
   last = NULL;
   for (t = s->journal->coroutines; t != NULL; t = t->next) {
-    if (t->began[by] <= latest || t->L == L || t->L == NULL) continue;
+    if (!is_later(t->open[by], last) || t->L == L || t->L == NULL) continue;
     if (t->L != s->main && /* or does it wait for one that it has resumed? */
         (lua_status(t->L) != LUA_OK || !lua_getstack(t->L, 0, &frame)))
       continue;
-    latest = t->began[by];
-    last = t;
+    last = t->open[by];
   }
   return last;
 }
@@ -215,13 +219,13 @@ static int lose(lua_State *L) {
   if (t == NULL || s->engine == NULL) return 0;
   *record = NULL;
   if (s->journal->coroutine == t) s->journal->running = NULL;
-  if (t->newest != NULL && !t->kept) {
+  if (mwb_newest(t) != NULL && !t->kept) {
     lua_getiuservalue(L, 1, VALUES);
     lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
     t->kept = 1;
   }
   t->L = NULL;
-  if (t->sorts == 0) free_record(L, s, t);
+  if (t->n_open == 0) free_record(L, s, t);
   return 0;
 }
 

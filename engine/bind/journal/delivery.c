@@ -210,7 +210,8 @@ static int is_present(lua_State *L, mwb_state *s) {
            its->frames == count_frames(s) &&
            (L == s->main || !is_scoped(s) || has_scopes(L, s)))) &&
          (s->journal->origins == 0 || L == s->main ||
-          ((t = mwb_own_coroutine(L, s)) != NULL && t->origin != NULL));
+          ((t = mwb_own_coroutine(L, s)) != NULL &&
+           t->open[MWB_BY_ORIGIN] != NULL));
 }
 
 /* A name may be made by a function of the program, which may write: the writes
@@ -241,11 +242,6 @@ int mwb_make_ready(lua_State *L, mwb_state *s) {
 }
 
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
-  if (!s->journal->making && !is_present(L, s)) renew_context(L, s);
-  return mwb_hold_ready(L, s, held);
-}
-
-uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held) {
   mwb_context *its = &s->journal->context;
   if (s->journal->making) return 0;
   if (its->of != L) renew_context(L, s); /* see mwb_turn_context */
@@ -316,14 +312,14 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
     lua_settop(L, OLDER);
   }
   if (last->from != from->id || last->context != copy->context ||
-      last->to != held->id || last->order != tx->order) {
+      last->to != held->id || last->order != tx->begun.order) {
     mwb_push_value(L, NEWER, copy->context);
     add_transaction(L, tx);
     last->number = mwb_hold_value(L, held, 0, OLDER + 1);
     last->from = from->id;
     last->context = copy->context;
     last->to = held->id;
-    last->order = tx->order;
+    last->order = tx->begun.order;
     lua_settop(L, OLDER);
   }
   copy->context = last->number;

@@ -131,12 +131,6 @@ static int find_place(lua_State *L) {
   return 0;
 }
 
-static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
-  int open = s->engine->journal.open > 0 && !s->journal->restoring;
-  entry->tx = open ? mwb_transaction_now(L, s) : NULL;
-  entry->order = (entry->tx == NULL) ? 0 : entry->tx->order;
-}
-
 int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   int level;
   for (level = 0; lua_getstack(L, level, ar); level++) {
@@ -188,12 +182,6 @@ uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
   return number;
 }
 
-void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
-  memset(entry, 0, sizeof(*entry));
-  if (mwb_is_read(s) && !s->journal->restoring) mwb_make_ready(L, s);
-  find_owner(L, s, entry);
-}
-
 static mw_owner owner_of(const mwb_entry *entry) {
   return (entry->tx == NULL) ? 0 : entry->tx->its->number;
 }
@@ -203,78 +191,80 @@ static uint64_t stamp_of(const mwb_state *s) {
   return s->engine->journal.seq + s->engine->reader.last + s->journal->held_ids;
 }
 
-int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
-  const mwi_journal *journal = &s->engine->journal;
+static int is_prepared(const mwb_state *s, const mwb_entry *entry) {
   if (entry->tx == NULL) return entry->stamp == stamp_of(s);
-  return entry->tx->order == entry->order &&
-         (entry->has_field || !journal->mixed);
+  return entry->tx->begun.order == entry->order &&
+         (entry->has_field || !s->engine->journal.mixed);
 }
 
 /* Sets the field, and reserves memory.  A field of the owner's is kept. */
-static void reserve(lua_State *L, mwb_state *s, int key, mwb_entry *entry) {
+static void reserve(lua_State *L, mwb_state *s, mwb_entry *entry) {
   mw_engine *e = s->engine;
   mwb_check(L, mw_journal_reserve(e, owner_of(entry), &L));
   if (!mw_journal_is_mixed(e)) return;
-  memset(&entry->field, 0, sizeof(entry->field));
   if (!mwi_no_field(entry->its.kind, &entry->field))
     entry->field =
-        (entry->tx != NULL) ? mwb_key_to_keep(L, s, key) : mwb_key(L, s, key);
+        (entry->tx != NULL) ? mwb_key_to_keep(L, s, KEY) : mwb_key(L, s, KEY);
   entry->has_field = 1;
 }
 
 /* Fills in what the entry holds.  The page of an entry that is delivered at
 ** once holds the object, too. */
-static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
-                       mwb_entry *entry, mwb_held *held) {
+static void hold_parts(lua_State *L, mwb_state *s, mwb_entry *entry,
+                       mwb_held *held) {
   mw_entry *its = &entry->its;
-  if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
-  mwb_pack(L, s, held, 0, old, its, MW_OLD);
-  mwb_pack(L, s, held, 0, value, its, MW_NOW);
+  int has_key = mwi_kinds[its->kind].aspect != MWI_OF_CLASS;
+  if (has_key) mwb_pack(L, s, held, 0, KEY, its, MW_KEY);
+  mwb_pack(L, s, held, 0, entry->old, its, MW_OLD);
+  mwb_pack(L, s, held, 0, VALUE, its, MW_NOW);
   its->where = mwb_wants_where(s, entry->tx) ? mwb_hold_where(L, s, held) : 0;
   its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
   its->cause = mwb_cause(L, s);
   if (entry->tx != NULL) return;
-  if (key != 0) mwb_mark_key(L, s, key, its);
+  if (has_key) mwb_mark_key(L, s, KEY, its);
   if (mwb_alive(L, s, its->obj))
     mwb_hold_in_page(L, s, held, its->obj, lua_gettop(L));
   lua_pop(L, 1);
 }
 
-void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
-                      int key, int value, int old, mwb_entry *entry) {
-  mw_entry *its = &entry->its;
+void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int kind, int old,
+                 uint64_t number, mwb_entry *entry) {
   int changes = 1;
-  entry->wanted = entry->has_field = 0;
-  its->seq = entry->number;
-  its->obj = h;
-  its->kind = (uint8_t)kind;
-  if (entry->tx == NULL || entry->tx->order != entry->order)
-    find_owner(L, s, entry);
+  memset(entry, 0, sizeof(*entry));
+  entry->its.seq = number;
+  entry->its.obj = h;
+  entry->its.kind = (uint8_t)kind;
+  entry->kind = kind;
+  entry->old = old;
   if (!mwb_appends(s)) return;
-  if (entry->tx != NULL)
-    hold_parts(L, s, key, value, old, entry, &entry->tx->of->held);
-  else if (mwb_is_read(s))
-    hold_parts(L, s, key, value, old, entry, mwb_need_page(L, s));
-  else if (s->engine->journal.entries == 0)
-    return;
-  if (kind == MW_UPDATE && (entry->tx != NULL || mwb_is_read(s)))
-    changes = mwb_set_kind(its);
+  if (mwb_is_read(s)) mwb_make_ready(L, s);
+  entry->tx = mwb_transaction_now(L, s);
+  if (entry->tx != NULL) {
+    entry->order = entry->tx->begun.order;
+    hold_parts(L, s, entry, &entry->tx->of->held);
+  } else if (mwb_is_read(s)) {
+    hold_parts(L, s, entry, mwb_need_page(L, s));
+  }
+  if (entry->tx == NULL && !mwb_is_read(s)) {
+    if (s->engine->journal.entries == 0) return;
+  } else if (kind == MW_UPDATE) {
+    changes = mwb_set_kind(&entry->its);
+  }
   if (!changes && (entry->tx == NULL ? s->engine->journal.entries == 0
                                      : !mwb_hides(s, entry->tx)))
     return;
   entry->wanted = 1;
-  reserve(L, s, key, entry);
+  reserve(L, s, entry);
   entry->stamp = stamp_of(s);
 }
 
-void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
-                 int old, mwb_entry *entry) {
-  mwb_prepare_kind(L, s, h, MW_UPDATE, key, value, old, entry);
-}
-
-void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry) {
+void mwb_append_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   mw_engine *e = s->engine;
-  if (!entry->wanted || e == NULL || !mwb_appends(s)) return;
+  if (e == NULL || !mwb_appends(s)) return;
+  if (entry->kind != MW_UPDATE && !is_prepared(s, entry))
+    mwb_prepare(L, s, entry->its.obj, entry->kind, entry->old, entry->its.seq,
+                entry);
+  if (!entry->wanted) return;
   mwb_check(L, mw_journal_append(e, owner_of(entry), &entry->its,
                                  entry->has_field ? &entry->field : NULL, &L));
 }
@@ -289,13 +279,9 @@ int mwb_push_aspect(lua_State *L, mwb_state *s, int kind) {
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
                       uint64_t number) {
   mwb_entry entry;
-  mwb_begin_entry(L, s, &entry);
-  entry.number = number;
-  mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
+  mwb_prepare(L, s, h, MW_METATABLE, OLD, number, &entry);
   mwb_set_class(L, s, OBJECT, VALUE);
   if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT, NULL);
-  if (!mwb_is_prepared(s, &entry))
-    mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
   mwb_append_entry(L, s, &entry);
 }
 
@@ -304,11 +290,11 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
 static int append_call(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwb_entry entry;
-  mw_handle h;
-  lua_settop(L, 4);
-  h = mwb_identify(L, s, "note_call", 1, 1);
-  mwb_begin_entry(L, s, &entry);
-  mwb_prepare_kind(L, s, h, MW_CALL, 2, 4, 3, &entry);
+  int old = 4;
+  lua_settop(L, old);
+  lua_insert(L, VALUE); /* the new state before the old one */
+  mwb_prepare(L, s, mwb_identify(L, s, "note_call", OBJECT, 1), MW_CALL, old, 0,
+              &entry);
   mwb_append_entry(L, s, &entry);
   return 0;
 }

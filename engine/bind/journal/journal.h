@@ -28,8 +28,6 @@ enum {
 
 typedef struct mwb_coroutine mwb_coroutine; /* see below */
 typedef struct mwb_transaction mwb_transaction;
-typedef struct mwb_batch mwb_batch;   /* see batch.c */
-typedef struct mwb_origin mwb_origin; /* see origin.c */
 
 /* The table that holds the values to which entries refer: see entry.c. */
 typedef struct mwb_held {
@@ -66,46 +64,48 @@ typedef struct mwb_taken {
   uint32_t to, number;    /* in those of the page */
 } mwb_taken;
 
-/* What a coroutine begins. */
+/* What a coroutine begins, and the head of each of these. */
 enum { MWB_BY_TRANSACTION, MWB_BY_BATCH, MWB_BY_ORIGIN, MWB_SORTS };
+
+typedef struct mwb_begun {
+  struct mwb_begun *outer; /* open, of the same sort and coroutine, or NULL */
+  uint64_t order;          /* of the begin, among all of all sorts */
+} mwb_begun;
 
 /* A coroutine that has begun transactions, batches or origins. */
 struct mwb_coroutine {
   mwb_held held; /* what the entries of the coroutine's transactions hold */
   mwb_state *s;
-  lua_State *L;               /* NULL: the coroutine is gone */
-  int place;                  /* in the registry, */
-  int kept;                   /* and is the table of held values there? */
-  int has_values;             /* is there such a table? */
-  uint32_t shared;            /* others may need values below this number */
-  mwb_transaction *newest;    /* open, and the last that began; or NULL */
-  int hides;                  /* are there entries that effects leave out? */
-  mwb_batch *batch;           /* likewise, of batches, or NULL */
-  mwb_origin *origin;         /* and of origins, or NULL */
-  uint64_t began[MWB_SORTS];  /* the orders of their begins, or 0: `by`; */
-  int sorts;                  /* how many are not 0 */
-  mwb_coroutine *next, *prev; /* that have begun something */
+  lua_State *L;    /* NULL: the coroutine is gone */
+  int place;       /* in the registry, */
+  int kept;        /* and is the table of held values there? */
+  int has_values;  /* is there such a table? */
+  uint32_t shared; /* others may need values below this number */
+  int hides;       /* are there entries that effects leave out? */
+  mwb_begun *open[MWB_SORTS]; /* of each sort the last that began, or NULL; */
+  uint32_t n_open;            /* how many are open in all */
+  mwb_coroutine *next, *prev; /* that have something open */
 };
 
 struct mwb_journal_state {
   uint32_t held_ids;         /* the last `id` given to held values */
   lua_State *running;        /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
-  mwb_coroutine *coroutines; /* with open transactions or batches */
+  mwb_coroutine *coroutines; /* with open transactions, batches or origins */
   uint32_t n_coroutines;     /* how many these are */
   lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
   lua_CFunction close;       /* coroutine.close, */
   lua_CFunction wrapped;     /* and what coroutine.wrap returns */
   mwi_column transactions;   /* by owner */
-  uint64_t orders;  /* the number of transactions and batches that have begun */
-  uint32_t origins; /* the number of open origins */
-  int takes;        /* is there a function in MWB_TAKEN? */
-  int has_tables;   /* may entries of open transactions hold tables? */
-  int restoring;    /* > 0: writes are not appended to the journal */
-  uint32_t given;   /* the cause of the write that is being restored, or 0 */
-  uint32_t wheres;  /* the number of readers that want places, */
-  uint32_t scoped;  /* and of those that want scopes */
-  mwb_known known[64];         /* cache: strings that a table holds */
+  uint64_t orders;           /* the last order of a begin */
+  uint32_t origins;          /* the number of open origins */
+  int takes;                 /* is there a function in MWB_TAKEN? */
+  int has_tables;            /* may entries of open transactions hold tables? */
+  int restoring;             /* > 0: writes are not appended to the journal */
+  uint32_t given;      /* the cause of the write that is being restored, or 0 */
+  uint32_t wheres;     /* the number of readers that want places, */
+  uint32_t scoped;     /* and of those that want scopes */
+  mwb_known known[64]; /* cache: strings that a table holds */
   mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
   mwb_coroutine page_holder;   /* has the held values of the last page */
   uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
@@ -129,9 +129,9 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
 
 /* What the binding knows of a transaction. */
 struct mwb_transaction {
+  mwb_begun begun; /* its `order` is 0 when the transaction is not open */
   mwb_coroutine *of;
   mwi_owner *its;     /* in the engine */
-  uint64_t order;     /* of the begin; 0: not open */
   uint32_t held;      /* values held at the begin */
   const void *run_of; /* the object whose run this is, or NULL */
   uint8_t where;      /* do entries have the place in the program? */
@@ -151,30 +151,32 @@ static inline mwb_coroutine *mwb_own_coroutine(lua_State *L, mwb_state *s) {
 /* Likewise; makes a record if the coroutine has none. */
 mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
 
-/* The open transaction, batch or origin of the coroutine that began last is
-** another one now, which began with this order, or there is none: 0. */
-void mwb_set_began(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
-                   uint64_t order);
+/* A transaction, batch or origin of the coroutine begins or ends.  Neither
+** raises; with the last end a coroutine that is gone loses its record. */
+void mwb_begin(mwb_state *s, mwb_coroutine *t, int by, mwb_begun *its);
+void mwb_end(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
+             const mwb_begun *its);
 
-/* Of the coroutines that wait for the running one, the one whose open
-** transaction, batch or origin began last; or NULL. */
-const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int by);
+/* Of those that are open in coroutines that wait for the running one, the one
+** that began last, or NULL. */
+mwb_begun *mwb_waiting(lua_State *L, const mwb_state *s, int by);
 
-/* Returns the coroutine whose newest transaction, batch or origin has a write
-** that the running coroutine makes now, or NULL. */
-static inline const mwb_coroutine *mwb_owning(lua_State *L, mwb_state *s,
-                                              int by) {
+/* Returns the transaction, batch or origin that has a write which the running
+** coroutine makes now, or NULL. */
+static inline mwb_begun *mwb_owning(lua_State *L, mwb_state *s, int by) {
   const mwb_coroutine *t = mwb_own_coroutine(L, s);
-  if (t != NULL && t->began[by] != 0) return t;
-  return (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, by);
+  if (t != NULL && t->open[by] != NULL) return t->open[by];
+  return (L == s->main) ? NULL : mwb_waiting(L, s, by);
 }
 
-/* Returns the transaction that owns a write which the running coroutine makes
-** now, or NULL. */
 static inline mwb_transaction *mwb_transaction_now(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t = mwb_owning(L, s, MWB_BY_TRANSACTION);
-  return (t == NULL) ? NULL : t->newest;
+  if (s->engine->journal.open == 0) return NULL;
+  return (mwb_transaction *)mwb_owning(L, s, MWB_BY_TRANSACTION);
+}
+
+/* Returns the open transaction of the coroutine that began last, or NULL. */
+static inline mwb_transaction *mwb_newest(const mwb_coroutine *t) {
+  return (mwb_transaction *)t->open[MWB_BY_TRANSACTION];
 }
 
 /* An owner's transaction does not move; one that has ended has the order 0. */
@@ -242,31 +244,28 @@ static inline int mwb_appends(const mwb_state *s) {
   return mwb_is_recorded(s) && !s->journal->restoring;
 }
 
-/* An entry that is being made. */
+/* The entry of a write, which is being made. */
 typedef struct mwb_entry {
   mw_entry its;
   mwb_transaction *tx; /* NULL: nobody can take the write back */
   uint64_t order;      /* of its begin */
   uint64_t stamp;      /* without one: when the entry was prepared */
-  uint64_t number;     /* of the change, or 0: see mw_entry */
+  int kind, old;       /* as `mwb_prepare` was told */
   int wanted;          /* is there something to append? */
   int has_field;       /* is `field` set? */
   mw_value field;      /* as a mixed journal knows the field */
 } mwb_entry;
 
-/* Begins the entry of a write, and finds the transaction that owns the write.
-** A name of a scope may be asked of the program, which may write: so the caller
-** reads the old value after this call. */
-void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry);
+/* Makes an entry with key and value at KEY and VALUE of trap.h, and the old
+** value at `old`, and reserves memory; `kind` is MW_UPDATE for insert and delete,
+** too, and `number` is that of the change, or 0.  May run functions of the
+** program, as `mwb_make_ready`. */
+void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int kind, int old,
+                 uint64_t number, mwb_entry *entry);
 
-/* Fills in the rest of the entry, with key, value and old value from these
-** indices, and reserves memory for the entry.  The second one is for other
-** kinds than insert, update and delete: MW_METATABLE, and MW_CALL, with a key.
-*/
-void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
-                 int old, mwb_entry *entry);
-void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
-                      int key, int value, int old, mwb_entry *entry);
+/* Appends the entry.  Code of the program may have run since that of a class or
+** a state was prepared, and ended the owner: then it is prepared again. */
+void mwb_append_entry(lua_State *L, mwb_state *s, mwb_entry *entry);
 
 /* Pushes the class, or the state, of the object at OBJECT, whichever a write of
 ** the kind changes; returns 0, and pushes nothing, for a field. */
@@ -275,11 +274,6 @@ int mwb_push_aspect(lua_State *L, mwb_state *s, int kind);
 /* Gives an object another class, and appends the entry: object, old class and
 ** new class are at OBJECT, OLD and VALUE of trap.h. */
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h, uint64_t number);
-
-/* Appends a prepared entry; one that can still be appended.  If other code has
-** run since, the owner may have ended: then the caller prepares it again. */
-int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry);
-void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry);
 
 /* Does the policy ignore writes to the key at KEY of the object at OBJECT? */
 int mwb_is_ignored(lua_State *L, mwb_state *s);
@@ -539,10 +533,9 @@ static inline void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
   *key = (int64_t)((uint64_t)mwb_hash_key(L, s, index) << 32 | (uint32_t)*key);
 }
 
-/* Returns the number of the present context among the held values; the second
-** one is for where nothing has run since `mwb_make_ready`. */
+/* Returns the number of the context among the held values, where nothing has run
+** since `mwb_make_ready`. */
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
-uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held);
 
 /* Something that the context has may be another now. */
 static inline void mwb_turn_context(mwb_state *s) {
@@ -602,16 +595,6 @@ void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard);
 /* {======================================================
 ** origin.c: who writes, and because of what.
 ** ======================================================= */
-
-struct mwb_origin {
-  mwb_state *s;
-  mwb_coroutine *of; /* NULL: the origin is not open */
-  mwb_origin *outer; /* of the same coroutine */
-  uint64_t order;    /* of the begin */
-  int name;          /* in the registry */
-  uint32_t cause;    /* the number of the write that is the cause, or 0 */
-  const mw_change *guarded; /* the write whose guard began the origin */
-};
 
 /* Pushes the origin of a write that the coroutine `of` makes now, or nil. */
 void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of);

@@ -19,13 +19,21 @@
 #include "../base/base.h"
 #include "../trace/trace.h"
 
-static mwb_origin *newest(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t = mwb_owning(L, s, MWB_BY_ORIGIN);
-  return (t == NULL) ? NULL : t->origin;
+typedef struct origin {
+  mwb_begun begun;
+  mwb_state *s;
+  mwb_coroutine *of; /* NULL: the origin is not open */
+  int name;          /* in the registry */
+  uint32_t cause;    /* the number of the write that is the cause, or 0 */
+  const mw_change *guarded; /* the write whose guard began the origin */
+} origin;
+
+static const origin *newest(lua_State *L, mwb_state *s) {
+  return (const origin *)mwb_owning(L, s, MWB_BY_ORIGIN);
 }
 
 void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of) {
-  const mwb_origin *o = (s->journal->origins == 0) ? NULL : newest(of, s);
+  const origin *o = (s->journal->origins == 0) ? NULL : newest(of, s);
   if (o == NULL)
     lua_pushnil(L);
   else
@@ -33,33 +41,14 @@ void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of) {
 }
 
 uint32_t mwb_other_cause(lua_State *L, mwb_state *s) {
-  const mwb_origin *o = newest(L, s);
+  const origin *o = newest(L, s);
   return (o == NULL || o->guarded != s->engine->watch.cause) ? 0 : o->cause;
-}
-
-/* The coroutine's list of origins has changed. */
-static void set_list(lua_State *L, mwb_state *s, mwb_coroutine *t) {
-  mwb_turn_context(s);
-  mwb_set_began(L, s, t, MWB_BY_ORIGIN,
-                (t->origin == NULL) ? 0 : t->origin->order);
-}
-
-static void end_origin(lua_State *L, mwb_origin *o) {
-  mwb_origin **at;
-  mwb_coroutine *t = o->of;
-  if (t == NULL || o->s->engine == NULL) return;
-  for (at = &t->origin; *at != o;) at = &(*at)->outer;
-  *at = o->outer;
-  o->of = NULL;
-  o->s->journal->origins--;
-  luaL_unref(L, LUA_REGISTRYINDEX, o->name);
-  set_list(L, o->s, t);
 }
 
 /* Pushes an origin that has not begun, with the name on the top, which it pops,
 ** and a cause. */
-static mwb_origin *new_origin(lua_State *L, mwb_state *s, uint32_t cause) {
-  mwb_origin *o = (mwb_origin *)lua_newuserdatauv(L, sizeof(*o), 0);
+static origin *new_origin(lua_State *L, mwb_state *s, uint32_t cause) {
+  origin *o = (origin *)lua_newuserdatauv(L, sizeof(*o), 0);
   o->s = s;
   o->of = NULL;
   o->cause = cause;
@@ -72,33 +61,29 @@ static mwb_origin *new_origin(lua_State *L, mwb_state *s, uint32_t cause) {
 }
 
 /* Nothing raises from here on. */
-static void begin_origin(lua_State *L, mwb_state *s, mwb_coroutine *t,
-                         mwb_origin *o) {
-  o->order = ++s->journal->orders;
-  o->outer = t->origin;
+static void begin_origin(mwb_state *s, mwb_coroutine *t, origin *o) {
   o->of = t;
-  t->origin = o;
   s->journal->origins++;
-  set_list(L, s, t);
+  mwb_turn_context(s);
+  mwb_begin(s, t, MWB_BY_ORIGIN, &o->begun);
 }
 
 /* Calls the function at 2 in the origin on the top, which takes the place of
 ** the value at 1. */
-static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t,
-                   mwb_origin *o) {
+static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t, origin *o) {
   lua_replace(L, 1);
   lua_toclose(L, 1);
-  begin_origin(L, s, t, o);
+  begin_origin(s, t, o);
   lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 1, mwb_return);
   return mwb_return(L, LUA_OK, 1);
 }
 
 /* origin(name) -> origin; origin(name, f, ...) -> results of f(...) */
-static int origin(lua_State *L) {
+static int origin_function(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int args = lua_gettop(L);
   mwb_coroutine *t;
-  mwb_origin *o;
+  origin *o;
   if (lua_type(L, 1) != LUA_TSTRING)
     return mwb_bad_argument(L, "origin", 1, 1, "string");
   if (args > 1 && !lua_isfunction(L, 2))
@@ -107,7 +92,7 @@ static int origin(lua_State *L) {
   lua_pushvalue(L, 1);
   o = new_origin(L, s, mwb_cause(L, s));
   if (args > 1) return call_in(L, s, t, o);
-  begin_origin(L, s, t, o);
+  begin_origin(s, t, o);
   return 1;
 }
 
@@ -123,20 +108,27 @@ int mwb_because(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwb_coroutine *t = mwb_need_coroutine(L, s);
   mwb_push_origin(L, s, L);
-  begin_origin(L, s, t, new_origin(L, s, (uint32_t)lua_tointeger(L, 1)));
+  begin_origin(s, t, new_origin(L, s, (uint32_t)lua_tointeger(L, 1)));
   return 1;
 }
 
 static int close_origin(lua_State *L) {
-  mwb_origin *o = (mwb_origin *)mwb_check_self(L, mwb_state_of(L), "close",
-                                               MWB_ORIGIN, "origin");
-  if (!mwb_put_off(L, o->s)) end_origin(L, o);
+  mwb_state *s = mwb_state_of(L);
+  origin *o = (origin *)mwb_check_self(L, s, "close", MWB_ORIGIN, "origin");
+  mwb_coroutine *t = o->of;
+  if (mwb_put_off(L, s) || t == NULL || s->engine == NULL) return 0;
+  o->of = NULL;
+  s->journal->origins--;
+  luaL_unref(L, LUA_REGISTRYINDEX, o->name);
+  mwb_turn_context(s);
+  mwb_end(L, s, t, MWB_BY_ORIGIN, &o->begun);
   return 0;
 }
 
 void mwb_open_origins(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"origin", origin}, {"current_origin", current_origin}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"origin", origin_function},
+                                       {"current_origin", current_origin},
+                                       {NULL, NULL}};
   static const luaL_Reg methods[] = {{"close", close_origin}, {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", close_origin}, {"__gc", close_origin}, {NULL, NULL}};

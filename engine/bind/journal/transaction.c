@@ -42,7 +42,7 @@ typedef struct handle {
 /* Is the transaction that began with this order open still? */
 static int is_open(const mwb_state *s, const mwb_transaction *tx,
                    uint64_t order) {
-  return s->engine != NULL && tx != NULL && tx->order == order;
+  return s->engine != NULL && tx != NULL && tx->begun.order == order;
 }
 
 /* {======================================================
@@ -131,26 +131,19 @@ static void end_extras(lua_State *L, const mwb_state *s, int extras,
 ** Ending
 ** ======================================================= */
 
-/* The transaction that owns a write which the caller makes now, or NULL. */
-static mwb_transaction *transaction_of_caller(lua_State *L, mwb_state *s) {
-  return (s->engine->journal.open == 0) ? NULL : mwb_transaction_now(L, s);
-}
-
-/* The owner has ended, with `below` below it in its log.  Takes the transaction
-** from its coroutine, and pushes its extras, or nil. */
+/* The owner has ended.  Takes the transaction from its coroutine, and pushes
+** its extras, or nil. */
 static void close_transaction(lua_State *L, mwb_transaction *tx,
-                              mwb_transaction *below, int committed) {
+                              int committed) {
   mwb_coroutine *t = tx->of;
   mwb_state *s = t->s;
-  int newest = t->newest == tx;
+  int newest = mwb_newest(t) == tx;
   push_extras(L, tx);
   if (tx->extras) {
     lua_pushnil(L);
     set_extras(L, tx);
   }
-  tx->order = 0;
-  if (newest) t->newest = below;
-  if (t->newest == NULL) {
+  if (newest && tx->begun.outer == NULL) { /* the last one? */
     t->hides = 0;
     if (t->shared) {
       lua_pushboolean(L, 0);
@@ -161,8 +154,8 @@ static void close_transaction(lua_State *L, mwb_transaction *tx,
   } else if (newest && !committed) {
     mwb_release_values(L, t, tx->held);
   }
-  mwb_set_began(L, s, t, MWB_BY_TRANSACTION,
-                (t->newest == NULL) ? 0 : t->newest->order);
+  tx->begun.order = 0;
+  mwb_end(L, s, t, MWB_BY_TRANSACTION, &tx->begun);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (mwb_has_orphans(s)) s->pending = 1;
 }
@@ -186,12 +179,6 @@ static mwb_transaction *parent_of(const mwb_transaction *tx) {
                           : mwb_transaction_of(tx->of->s, parent->number);
 }
 
-/* Returns the parent if it is of the same coroutine, or NULL. */
-static mwb_transaction *below_of(const mwb_transaction *tx,
-                                 mwb_transaction *parent) {
-  return (parent != NULL && parent->of == tx->of) ? parent : NULL;
-}
-
 /* take_back(transaction) -> the first error of a guard, or nil: takes its
 ** writes back and ends it.  Raises only if there is no memory, and then the
 ** transaction is open. */
@@ -199,7 +186,6 @@ static int take_back(lua_State *L) {
   enum { TX = 1, TAKEN, ERROR, HEARD, EFFECTS, EXTRAS };
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, TX);
-  mwb_transaction *below;
   uint64_t at = mw_delivery_last(s->engine);
   mwb_fold heard;
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
@@ -208,9 +194,8 @@ static int take_back(lua_State *L) {
   else
     lua_pushnil(L);
   mwb_undo(L, tx, &heard);
-  below = below_of(tx, parent_of(tx));
   mw_owner_forget(s->engine, tx->its->number);
-  close_transaction(L, tx, below, 0);
+  close_transaction(L, tx, 0);
   tell_taken(L, s, TAKEN, at);
   mwb_tell_undone(L, s, &heard, EFFECTS, ERROR, NULL);
   end_extras(L, s, EXTRAS, 0, ERROR);
@@ -237,16 +222,14 @@ static void push_kept_effects(lua_State *L, const mwb_transaction *tx,
 static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
-  mwb_transaction *parent, *below;
+  mwb_transaction *parent = parent_of(tx);
   if (!lua_toboolean(L, 2)) {
     push_kept_effects(L, tx, 1);
     lua_replace(L, 2);
   }
-  parent = parent_of(tx);
-  below = below_of(tx, parent);
   if (parent != NULL) hand_calls(L, tx, parent);
   mwb_check(L, mw_owner_commit(s->engine, tx->its->number, &L));
-  close_transaction(L, tx, below, 1); /* at 3 */
+  close_transaction(L, tx, 1); /* at 3 */
   end_extras(L, s, 3, 1, 3);
   lua_settop(L, 2);
   return 1;
@@ -284,7 +267,8 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
     mwb_transaction *tx;
     if (mwi_column_page(&s->journal->transactions, owner) == NULL) continue;
     tx = mwb_transaction_of(s, owner);
-    if (tx->order != 0 && tx->lost && !tx->ending) end_without_error(L, s, tx);
+    if (tx->begun.order != 0 && tx->lost && !tx->ending)
+      end_without_error(L, s, tx);
   }
 }
 
@@ -299,7 +283,7 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
 static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
   mwb_transaction *tx;
-  const mwb_transaction *parent;
+  const mwb_transaction *parent, *newest;
   mw_owner owner;
   if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
   t = mwb_need_coroutine(L, s);
@@ -307,9 +291,10 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
     lua_createtable(L, 2, 0);
     mwb_set_values(L, t);
   }
-  parent = transaction_of_caller(L, s);
+  parent = mwb_transaction_now(L, s);
+  newest = mwb_newest(t);
   owner = mw_owner_begin(s->engine, (parent == NULL) ? 0 : parent->its->number,
-                         (t->newest == NULL) ? 0 : t->newest->its->number);
+                         (newest == NULL) ? 0 : newest->its->number);
   if (owner == 0) mwb_check(L, MW_NOMEM);
   tx = (mwb_transaction *)mwi_column_need(s->engine, &s->journal->transactions,
                                           owner, MWI_PAGE * sizeof(*tx));
@@ -321,11 +306,9 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   memset(tx, 0, sizeof(*tx));
   tx->of = t;
   tx->its = mwi_owner_at(&s->engine->journal, owner);
-  tx->order = ++s->journal->orders;
   tx->held = t->held.n;
   if (parent != NULL) tx->where = parent->where;
-  t->newest = tx;
-  mwb_set_began(L, s, t, MWB_BY_TRANSACTION, tx->order);
+  mwb_begin(s, t, MWB_BY_TRANSACTION, &tx->begun);
   mwb_need(s, MWB_APPENDS, 1);
   return tx;
 }
@@ -407,7 +390,7 @@ static int begin(lua_State *L) {
   h = new_handle(L, s);
   lua_insert(L, 1);
   h->tx = open_transaction(L, s, (extras == 0) ? 0 : extras + 1);
-  h->order = h->tx->order;
+  h->order = h->tx->begun.order;
   lua_settop(L, 1);
   return 1;
 }
@@ -437,13 +420,13 @@ static handle *self(lua_State *L, const mwb_state *s, const char *name) {
 /* Calls `commit`.  Returns a status; pushes the effects or the error. */
 static int call_commit(lua_State *L, mwb_state *s, mwb_transaction *tx,
                        int bare) {
-  uint64_t order = tx->order;
+  uint64_t order = tx->begun.order;
   int status;
   lua_pushlightuserdata(L, tx);
   lua_pushboolean(L, bare);
   tx->ending = 1;
   status = mwb_pcall(L, s, commit, 2, 1);
-  if (tx->order == order) tx->ending = 0;
+  if (tx->begun.order == order) tx->ending = 0;
   return status;
 }
 
@@ -567,12 +550,12 @@ static int run(lua_State *L, mwb_state *s, int extras) {
   if (extras != 0) lua_pop(L, 1);
   lua_pushlightuserdata(L, tx);
   lua_replace(L, TX);
-  lua_pushinteger(L, (lua_Integer)tx->order);
+  lua_pushinteger(L, (lua_Integer)tx->begun.order);
   lua_replace(L, ORDER);
   tx->run_of = lua_topointer(L, MARK);
   if (h != NULL) {
     h->tx = tx;
-    h->order = tx->order;
+    h->order = tx->begun.order;
     lua_toclose(L, CLOSER);
   }
   return end_run(
@@ -616,7 +599,7 @@ static int run_marked(lua_State *L) {
 static int is_in_run(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const void *object = lua_topointer(L, 1);
-  const mwb_transaction *tx = transaction_of_caller(L, s);
+  const mwb_transaction *tx = mwb_transaction_now(L, s);
   while (tx != NULL && tx->run_of != object) tx = parent_of(tx);
   lua_pushboolean(L, tx != NULL);
   return 1;
@@ -631,14 +614,14 @@ static int is_in_run(lua_State *L) {
 void mwb_push_label(lua_State *L, const mwb_transaction *tx) {
   if (push_extra(L, tx, "label") != LUA_TNIL) return;
   lua_pop(L, 1);
-  lua_pushinteger(L, (lua_Integer)tx->order);
+  lua_pushinteger(L, (lua_Integer)tx->begun.order);
 }
 
 /* extras() -> those of the transaction that owns a write now; nil if none
 ** does */
 static int extras_of_caller(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mwb_transaction *tx = transaction_of_caller(L, s);
+  mwb_transaction *tx = mwb_transaction_now(L, s);
   if (tx == NULL) return 0;
   need_extras(L, tx);
   return 1;

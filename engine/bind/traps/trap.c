@@ -345,7 +345,7 @@ static int store_simply(mwb_write *w, const mwb_transaction *tx, int is_read) {
     entry.type[MW_KEY] = MW_TINTEGER;
     entry.value[MW_KEY] = w->change.key.u;
   }
-  entry.context = is_read ? mwb_hold_ready(L, s, held) : 0;
+  entry.context = is_read ? mwb_hold_context(L, s, held) : 0;
   entry.where = mwb_wants_where(s, tx) ? mwb_hold_where(L, s, held) : 0;
   top = lua_gettop(L);
   type = push_known(L, s, w->shadow);
@@ -400,10 +400,8 @@ void mwb_store_field(mwb_write *w) {
   if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
       lua_type(L, KEY) == LUA_TNUMBER)
     mwb_need_len(L, OBJECT, w->r);
-  mwb_begin_entry(L, s, &entry);
-  entry.number = mwb_write_number(w);
   push_known(L, s, w->shadow);
-  mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
+  mwb_prepare(L, s, w->obj, MW_UPDATE, top + 1, mwb_write_number(w), &entry);
   lua_settop(L, top);
   store_pair(w);
   if (w->change.flags_only) entry.its.kind = MW_RAW; /* see `raw_set` */

@@ -67,9 +67,7 @@ int mwb_pcall_newindex(lua_State *L, int newindex) {
 static void append_field(lua_State *L, mwb_state *s, mw_handle h,
                          uint64_t number) {
   mwb_entry entry;
-  mwb_begin_entry(L, s, &entry);
-  entry.number = number;
-  mwb_prepare(L, s, h, KEY, VALUE, OLD, &entry);
+  mwb_prepare(L, s, h, MW_UPDATE, OLD, number, &entry);
   mwb_append_entry(L, s, &entry);
 }
 
@@ -201,16 +199,9 @@ void mwb_store_state(mwb_write *w) {
   mwb_state *s = w->s;
   mwb_entry entry;
   int appends = mwb_appends(s), status;
-  if (appends) {
-    mwb_begin_entry(L, s, &entry);
-    mwb_prepare_kind(L, s, w->obj, MW_CALL, KEY, VALUE, OLD, &entry);
-  }
+  if (appends) mwb_prepare(L, s, w->obj, MW_CALL, OLD, 0, &entry);
   status = call_restore(L, s);
-  if (appends) {
-    if (!mwb_is_prepared(s, &entry))
-      mwb_prepare_kind(L, s, w->obj, MW_CALL, KEY, VALUE, OLD, &entry);
-    mwb_append_entry(L, s, &entry);
-  }
+  if (appends) mwb_append_entry(L, s, &entry);
   if (status != LUA_OK) lua_error(L);
 }
 

@@ -33,27 +33,25 @@
 /* The only user value of a batch that is lost: the next lost one. */
 #define NEXT 1
 
-struct mwb_batch {
+typedef struct mwb_batch {
+  mwb_begun begun;
   mwb_state *state;
-  mwb_coroutine *of; /* NULL: the batch is not open */
-  uint64_t order;    /* of the begin */
-  mwb_batch *before; /* open, of the same coroutine */
-  mwb_batch *outer;  /* open; NULL: this batch is the outermost */
+  mwb_coroutine *of;       /* NULL: the batch is not open */
+  struct mwb_batch *outer; /* open; NULL: this batch is the outermost */
   mwi_batch_row *rows;
   mwi_table table; /* of the rows, in memory behind them */
   uint32_t n, size;
   int values; /* in the registry; 0: there are none */
   int lost;   /* has the collector found the batch? */
-};
+} mwb_batch;
 
 /* {======================================================
 ** Who owns a write
 ** ======================================================= */
 
 static mwb_batch *owner_of(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t =
-      (s->watch->batches == 0) ? NULL : mwb_owning(L, s, MWB_BY_BATCH);
-  return (t == NULL) ? NULL : t->batch;
+  if (s->watch->batches == 0) return NULL;
+  return (mwb_batch *)mwb_owning(L, s, MWB_BY_BATCH);
 }
 
 int mwb_in_batch(lua_State *L, mwb_state *s) { return owner_of(L, s) != NULL; }
@@ -296,17 +294,14 @@ static int deliver(lua_State *L) {
 ** inner ones. */
 static void close_batch(lua_State *L, mwb_state *s, mwb_batch *b) {
   mwb_coroutine *t = b->of, *other = s->journal->coroutines;
-  mwb_batch **at = &t->batch, *inner;
-  while (*at != b) at = &(*at)->before;
-  *at = b->before;
+  mwb_begun *at;
   b->of = NULL;
   if (--s->watch->batches > 0) /* may there be inner ones? */
     for (; other != NULL; other = other->next)
-      for (inner = other->batch; inner != NULL; inner = inner->before)
-        if (inner->outer == b) inner->outer = b->outer;
+      for (at = other->open[MWB_BY_BATCH]; at != NULL; at = at->outer)
+        if (((mwb_batch *)at)->outer == b) ((mwb_batch *)at)->outer = b->outer;
   s->watch->batch_turns++;
-  mwb_set_began(L, s, t, MWB_BY_BATCH,
-                (t->batch == NULL) ? 0 : t->batch->order);
+  mwb_end(L, s, t, MWB_BY_BATCH, &b->begun);
   mwb_need(s, MWB_BATCHES, s->watch->batches > 0);
 }
 
@@ -383,10 +378,7 @@ static void begin_batch(lua_State *L, mwb_state *s) {
   mwb_coroutine *t = mwb_need_coroutine(L, s);
   b->outer = owner_of(L, s);
   b->of = t;
-  b->order = ++s->journal->orders;
-  b->before = t->batch;
-  t->batch = b;
-  mwb_set_began(L, s, t, MWB_BY_BATCH, b->order);
+  mwb_begin(s, t, MWB_BY_BATCH, &b->begun);
   s->watch->batches++;
   s->watch->batch_turns++;
   mwb_need(s, MWB_BATCHES, 1);
