@@ -82,9 +82,10 @@ defer(private.trace_methods(), { write = "trace" })
 
 -- What the core calls when an object is traced, when a scope is measured, and
 -- when a watch is to be told of what is there, or compares the ends of a path.
-private.label(deferred("trace.label", "of"))
-private.timer(deferred("times", "closed"))
-private.terms(deferred("existing", "tell"), deferred("ends", "term"))
+private.keep("label", deferred("trace.label", "of"))
+private.keep("timer", deferred("times", "closed"))
+private.keep("existing", deferred("existing", "tell"))
+private.keep("ends", deferred("ends", "term"))
 
 local mw = {}
 for name, value in next, core do mw[name] = value end

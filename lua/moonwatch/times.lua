@@ -35,7 +35,7 @@ function times.closed(name, ns, column, counts_name, counts_column, counts)
   if counts_column then metrics.column(column, ns // 1000) end
 end
 
-private.timer(times.closed)
+private.keep("timer", times.closed)
 
 local function seconds(ns) return ns / 1e9 end
 

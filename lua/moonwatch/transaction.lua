@@ -161,7 +161,7 @@ local function finish(extras, committed)
   if not committed then return call_all(extras) end
 end
 
-private.prepare { prepare, begin, finish }
+private.keep("extras", { prepare, begin, finish })
 
 --- Calls `f()` if the transaction that is open, or one around it, is taken
 -- back.

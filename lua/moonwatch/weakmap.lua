@@ -44,7 +44,7 @@ local Box = {
 
 -- What the core calls for the next death: returns on_death and its arguments,
 -- and whether there are more deaths.
-private.deaths(function()
+private.keep("deaths", function()
   local box = dead.first
   dead.first = box[NEXT]
   return box[ON_DEATH], box[VALUE], box[ID], dead.first ~= nil

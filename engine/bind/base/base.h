@@ -16,7 +16,7 @@ enum {
   MWB_LIBRARY = MWB_SHARED, /* the table of functions */
   MWB_CLOCKS,               /* name -> clock */
   MWB_CLOCK,                /* metatables: of a clock, */
-  MWB_DEATH,                /* the function that gives the next death */
+  MWB_DEATH,                /* f() -> on_death, value, id, are there more? */
   MWB_CLASSY,               /* classes that the library knows: see state.c */
   MWB_QUESTIONS,            /* the policy's functions: see policy.c */
   MWB_LATER,                /* calls and writes that wait: see later.c, */

@@ -212,13 +212,6 @@ static int reap(lua_State *L) {
   return 1;
 }
 
-/* deaths(f): f() -> on_death, value, id, whether there are more deaths */
-static int set_deaths(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_DEATH);
-  return 0;
-}
-
 /* is_dead(id) -> has the object died?  Then a death is to be told.  Needs no
 ** memory. */
 static int is_dead(lua_State *L) {
@@ -244,8 +237,7 @@ static int collections(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg mwb_deaths_functions[] = {{"deaths", set_deaths},
-                                         {"is_dead", is_dead},
+const luaL_Reg mwb_deaths_functions[] = {{"is_dead", is_dead},
                                          {"is_object", is_object},
                                          {"collections", collections},
                                          {NULL, NULL}};

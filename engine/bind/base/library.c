@@ -370,6 +370,19 @@ static int verify(lua_State *L) {
 
 #endif
 
+/* keep(name, value): a function of the library's Lua files that C calls */
+static int keep(lua_State *L) {
+  static const char *const names[] = {"deaths", "existing", "ends", "extras",
+                                      "taken",  "paths",    "each", "timer",
+                                      "label",  NULL};
+  static const int values[] = {MWB_DEATH,   MWB_EXISTING, MWB_ENDS,
+                               MWB_PREPARE, MWB_TAKEN,    MWB_PATHS,
+                               MWB_EACH,    MWB_TIMER,    MWB_LABEL};
+  lua_settop(L, 2);
+  mwb_keep(L, mwb_state_of(L), values[luaL_checkoption(L, 1, NULL, names)]);
+  return 0;
+}
+
 /* Builds the library; runs with the upvalues of every function. */
 static int build(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
@@ -400,6 +413,8 @@ static int build(lua_State *L) {
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");
 #endif
+  mwb_push_function(L, s, keep);
+  lua_setfield(L, -2, "keep");
   mwb_push_function(L, s, set_library);
   lua_setfield(L, -2, "library");
   lua_setfield(L, -2, "private");

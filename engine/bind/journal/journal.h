@@ -17,11 +17,11 @@ enum {
   MWB_EFFECTS,                     /* effects, */
   MWB_ORIGIN,                      /* and an origin */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
-  MWB_PREPARE, /* the Lua functions for the extras of transactions, */
-  MWB_TAKEN,   /* and the one that keeps what is taken back */
+  MWB_PREPARE, /* functions for the extras of transactions, in an array, */
+  MWB_TAKEN,   /* and f(array of entries, number of the last delivered one) */
   MWB_PAGES,   /* number of a page -> values of delivered entries, */
   MWB_CONTEXT, /* the context of a write now, */
-  MWB_PATHS,   /* the function that returns the paths of hierarchies, */
+  MWB_PATHS,   /* f(coroutine, with orders?) -> the names of what executes, */
   MWB_SITES,   /* and the texts of places of writes */
   MWB_JOURNAL_END
 };
@@ -99,7 +99,6 @@ struct mwb_journal_state {
   mwi_column transactions;   /* by owner */
   uint64_t orders;           /* the last order of a begin */
   uint32_t origins;          /* the number of open origins */
-  int takes;                 /* is there a function in MWB_TAKEN? */
   int has_tables;            /* may entries of open transactions hold tables? */
   int restoring;             /* > 0: writes are not appended to the journal */
   uint32_t given;      /* the cause of the write that is being restored, or 0 */
@@ -546,7 +545,8 @@ static inline void mwb_turn_context(mwb_state *s) {
 #define MWB_PAGETIME (-1)
 
 /* reader.c: pushes an array of the entries of an open transaction, which is
-** taken back; its field `numbers` has their numbers as causes. */
+** taken back, each as an array of what `push_owned` pushes; the order is 0 where
+** a final write has followed. */
 void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* Pushes the held values of the page with the entry `seq`, or nil. */

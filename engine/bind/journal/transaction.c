@@ -160,18 +160,6 @@ static void close_transaction(lua_State *L, mwb_transaction *tx,
   if (mwb_has_orphans(s)) s->pending = 1;
 }
 
-/* Recorders keep the entries on the top, which were taken back when the entry
-** `at` was the last one; without memory they lose them. */
-static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
-  mwb_push(L, s, MWB_TAKEN);
-  if (lua_istable(L, taken) && !lua_isnil(L, -1)) {
-    lua_pushvalue(L, taken);
-    lua_pushinteger(L, (lua_Integer)at);
-    lua_pcall(L, 2, 1, 0);
-  }
-  lua_pop(L, 1);
-}
-
 /* Returns the parent, or NULL. */
 static mwb_transaction *parent_of(const mwb_transaction *tx) {
   const mwi_owner *parent = tx->its->parent;
@@ -183,20 +171,25 @@ static mwb_transaction *parent_of(const mwb_transaction *tx) {
 ** writes back and ends it.  Raises only if there is no memory, and then the
 ** transaction is open. */
 static int take_back(lua_State *L) {
-  enum { TX = 1, TAKEN, ERROR, HEARD, EFFECTS, EXTRAS };
+  enum { TX = 1, TAKEN, ITS_ENTRIES, ERROR, HEARD, EFFECTS, EXTRAS };
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, TX);
   uint64_t at = mw_delivery_last(s->engine);
   mwb_fold heard;
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
-  if (s->journal->takes)
-    mwb_push_entries(L, s, tx->its->number);
-  else
-    lua_pushnil(L);
+  mwb_push(L, s, MWB_TAKEN);
+  if (!lua_isnil(L, TAKEN)) mwb_push_entries(L, s, tx->its->number);
+  lua_settop(L, ITS_ENTRIES);
   mwb_undo(L, tx, &heard);
   mw_owner_forget(s->engine, tx->its->number);
   close_transaction(L, tx, 0);
-  tell_taken(L, s, TAKEN, at);
+  if (!lua_isnil(L, TAKEN)) { /* without memory recorders lose the entries */
+    lua_pushvalue(L, TAKEN);
+    lua_pushvalue(L, ITS_ENTRIES);
+    lua_pushinteger(L, (lua_Integer)at);
+    lua_pcall(L, 2, 0, 0);
+    lua_settop(L, EXTRAS);
+  }
   mwb_tell_undone(L, s, &heard, EFFECTS, ERROR, NULL);
   end_extras(L, s, EXTRAS, 0, ERROR);
   lua_settop(L, ERROR);
@@ -634,13 +627,6 @@ static int catch_up(lua_State *L) {
   return 0;
 }
 
-/* prepare(functions): sets those that PREPARE, BEGIN and FINISH stand for */
-static int prepare(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_PREPARE);
-  return 0;
-}
-
 void mwb_close_transactions(mwb_state *s) {
   mwb_free_writers(s);
   while (s->journal->coroutines != NULL) {
@@ -659,7 +645,6 @@ void mwb_open_transaction(lua_State *L) {
                                        {"is_in_run", is_in_run},
                                        {"extras", extras_of_caller},
                                        {"catch_up", catch_up},
-                                       {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},
                                      {"rollback", rollback_method},

@@ -164,14 +164,6 @@ void mwb_push_entry_iterator(lua_State *L, lua_Integer skip) {
   lua_call(L, 3, 1);
 }
 
-/* each_entry(function): it returns an iterator of the entries of a look, which
-** has so many, but the first ones, of so many */
-static int each_entry(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_EACH);
-  return 0;
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -390,25 +382,6 @@ static int delivered_now(lua_State *L) {
   return 1;
 }
 
-/* paths(function): the function returns the names of what executes in a
-** coroutine, the outermost first, and the numbers of their entering: arrays */
-static int set_paths(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_PATHS);
-  return 0;
-}
-
-/* keep_taken(function or nil): the function is called with an array of the
-** entries of each transaction that is taken back, each as an array of what
-** `push_owned` pushes; the order is 0 where a final write has followed */
-static int keep_taken(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  lua_settop(L, 1);
-  s->journal->takes = !lua_isnil(L, 1);
-  mwb_keep(L, s, MWB_TAKEN);
-  return 0;
-}
-
 /* }====================================================== */
 
 void mwb_open_readers(lua_State *L) {
@@ -418,13 +391,10 @@ void mwb_open_readers(lua_State *L) {
                                        {"seek_reader", seek_reader},
                                        {"look", make_look},
                                        {"look_entry", look_entry},
-                                       {"each_entry", each_entry},
                                        {"find_entry", find_entry},
                                        {"open_entry", open_entry},
                                        {"caused_by", caused_by},
                                        {"entry_since", entry_since},
-                                       {"keep_taken", keep_taken},
-                                       {"paths", set_paths},
                                        {"delivered_now", delivered_now},
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};

@@ -15,7 +15,8 @@ enum {
   MWB_READER = MWB_READERS_VALUES, /* metatables: of a reader, */
   MWB_LOOK,                        /* what a reader has looked at, */
   MWB_FEED,                        /* and a feed */
-  MWB_EACH,                        /* a function: see `each_entry` */
+  MWB_EACH,                        /* f(look, how many entries, how many of
+                                   ** them not) -> an iterator of the others */
   MWB_WRITERS,                     /* what last writers hold: see writers.c */
   MWB_READERS_END
 };

@@ -635,22 +635,7 @@ static int timing(lua_State *L) {
   return 1;
 }
 
-/* {======================================================
-** For the library's Lua files
-** ======================================================= */
-
-/* timer(f): f(name, nanoseconds, column, ...) is called with the time of each
-** measured scope that is closed: see `tell_time` */
-static int set_timer(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_TIMER);
-  return 0;
-}
-
-/* }====================================================== */
-
-const luaL_Reg mwb_timers_functions[] = {{"timer", set_timer},
-                                         {"begin_scope", begin_scope},
+const luaL_Reg mwb_timers_functions[] = {{"begin_scope", begin_scope},
                                          {"now", now},
                                          {"nanoseconds", nanoseconds},
                                          {NULL, NULL}};

@@ -443,13 +443,6 @@ static int set_contexts(lua_State *L) {
   return 0;
 }
 
-/* label(f): f(object) -> what people call the object, or nil */
-static int set_label(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_LABEL);
-  return 0;
-}
-
 /* traced() -> the table of sources */
 static int traced(lua_State *L) {
   mwb_push(L, mwb_state_of(L), MWB_SOURCES);
@@ -481,7 +474,6 @@ static int trace_methods(lua_State *L) {
 
 const luaL_Reg mwb_tracing_functions[] = {{"contexts", set_contexts},
                                           {"json", json},
-                                          {"label", set_label},
                                           {"traced", traced},
                                           {"trace_methods", trace_methods},
                                           {NULL, NULL}};

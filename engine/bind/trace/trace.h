@@ -22,10 +22,10 @@ enum {
   MWB_LANE,     /* the lane of the main program */
   MWB_YIELD,    /* what was coroutine.yield before ours */
   MWB_WEAK,     /* the metatable of tables of scopes: see timed.c */
-  MWB_TIMER,    /* the function that is told how long scopes took */
+  MWB_TIMER,    /* f(name, nanoseconds, column, ...): see `tell_time` */
   MWB_SOURCES,  /* name of a source -> whether the source is traced */
   MWB_CONTEXTS, /* the function that calls mw.context's hooks, */
-  MWB_LABEL,    /* and the one that knows what people call an object */
+  MWB_LABEL,    /* and f(object) -> what people call the object, or nil */
   MWB_TRACE_END
 };
 

@@ -411,17 +411,6 @@ static int undo(lua_State *L, const attachment *its) {
 ** What exists when a watch begins
 ** ======================================================= */
 
-/* terms(existing, ends): existing(object, guard, when, keys, path, reach) tells
-** the guard of the fields that are there; `reach` is nil for a watch that is
-** not deep.  ends(path, when) returns the term of a watch with `path` that
-** compares values */
-static int set_terms(lua_State *L) {
-  lua_settop(L, 2);
-  mwb_keep(L, mwb_state_of(L), MWB_ENDS);
-  mwb_keep(L, mwb_state_of(L), MWB_EXISTING);
-  return 0;
-}
-
 /* is_below(root, table, reach) -> whether a deep watch with the reach hears
 ** writes to the table, which is not the root */
 static int is_reached(lua_State *L) {
@@ -725,7 +714,6 @@ static int watched(lua_State *L) {
 const luaL_Reg mwb_interception_functions[] = {{"end_track", end_track},
                                                {"is_tracked", is_tracked},
                                                {"intercepts", intercepts},
-                                               {"terms", set_terms},
                                                {"is_below", is_reached},
                                                {"make_stale", make_stale},
                                                {"watched", watched},

@@ -19,8 +19,9 @@ enum {
   MWB_CELLS,       /* an upvalue's identity -> its cell, weakly held */
   MWB_RULES,       /* root -> the functions of its filtered reaches */
   MWB_ANY,         /* mw.any */
-  MWB_EXISTING,    /* the function that tells a new watch what is there, */
-  MWB_ENDS,        /* and the one that compares the ends of a path */
+  MWB_EXISTING,    /* f(object, guard, when, keys, path, reach of a deep one):
+                   ** tells a new watch of the fields that are there */
+  MWB_ENDS,        /* f(path, when) -> a term that compares values at its end */
   MWB_SPARE,       /* a batch that may be used again */
   MWB_LOSTBATCHES, /* the first of the batches that are lost */
   MWB_WATCH_END

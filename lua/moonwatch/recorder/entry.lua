@@ -79,6 +79,6 @@ function entry.new(...)
   return setmetatable(e, Entry)
 end
 
-private.each_entry(entry.each)
+private.keep("each", entry.each)
 
 return entry

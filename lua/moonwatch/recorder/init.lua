@@ -50,7 +50,7 @@ end
 -- When a write comes and others execute than at the last write, the core asks
 -- for the names of what executes in a coroutine, and the orders of their
 -- entering.
-private.paths(function(co)
+private.keep("paths", function(co)
   local names, orders = {}, {}
   for _, path in next, private.hierarchies do
     names, orders = merge(names, orders, path(co))
@@ -126,12 +126,12 @@ local function keep_taken(entries, at)
     local e, order = text.owned("rolled_back", table.unpack(values, 1, 12))
     for _, its in ipairs(list) do its:keep(e, values[1], order, at) end
   end
-  private.keep_taken(list[1] and keep_taken or nil)
+  private.keep("taken", list[1] and keep_taken or nil)
 end
 
 -- The core tells of what is taken back if a recorder keeps that.
 local function tell_taken()
-  private.keep_taken(keepers()[1] and keep_taken or nil)
+  private.keep("taken", keepers()[1] and keep_taken or nil)
 end
 
 local function stop(self)
