@@ -77,7 +77,8 @@ void mwi_entry_keep(const mw_engine *e, const mw_entry *entry,
                     mwi_keeping *how) {
   int i;
   for (i = 0; i < MW_PARTS; i++)
-    keep_value(e, entry->type[i], entry->value[i], how);
+    if (entry->type[i] == MW_TSTRING)
+      keep_value(e, entry->type[i], entry->value[i], how);
 }
 
 /* {======================================================
@@ -358,34 +359,37 @@ static void unlink_log(mw_engine *e, mwi_log *log) {
   log->above = log->below = NULL;
 }
 
-mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
+mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, int nested) {
   mwi_journal *part = &e->journal;
-  mwi_owner *its = (parent == 0) ? NULL : owner_at(e, parent), *o;
-  mw_owner owner;
-  uint32_t log;
+  uint32_t owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner)), log;
+  mwi_owner *o;
   mwi_check_enter(e);
-  mwi_check_call(below == 0 || (below == parent && its->above == NULL));
-  owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner));
-  if (owner == 0) return 0;
-  log = (its != NULL && below != 0)
-            ? its->log->number
-            : mwi_pool_take(e, &part->logs, sizeof(mwi_log));
+  if (owner == 0) return NULL;
+  log = nested ? parent->log->number
+               : mwi_pool_take(e, &part->logs, sizeof(mwi_log));
   if (log == 0) {
     mwi_pool_give(&part->owners, owner, sizeof(mwi_owner));
-    return 0;
+    return NULL;
   }
   o = mwi_owner_at(part, owner);
   memset(o, 0, sizeof(*o));
   o->number = owner;
-  o->log = log_at(part, log);
+  o->log = nested ? parent->log : log_at(part, log);
   o->log->number = log;
   o->log->newest = o;
   o->mark = o->log->n;
-  o->parent = its;
-  if (its != NULL) its->children++;
-  if (its != NULL && below != 0) its->above = o;
+  o->parent = parent;
+  if (parent != NULL) parent->children++;
+  if (nested) parent->above = o;
   part->open++;
-  return owner;
+  return o;
+}
+
+mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
+  mwi_owner *its = (parent == 0) ? NULL : owner_at(e, parent);
+  mwi_check_call(below == 0 || (below == parent && its->above == NULL));
+  its = mwi_owner_begin(e, its, below != 0);
+  return (its == NULL) ? 0 : its->number;
 }
 
 /* The entries of the owners above have moved by `n`. */
@@ -756,8 +760,7 @@ static int make_final(mw_engine *e, mwi_owner *o, void *host) {
 
 /* A range becomes part of the one below when its owner ends.  So entries move
 ** only if the parent has another log, or they are mingled with its own. */
-int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
-  mwi_owner *o = owner_at(e, owner);
+int mwi_owner_commit(mw_engine *e, mwi_owner *o, void *host) {
   mwi_stake *s;
   int code = MW_OK;
   mwi_check_enter(e);
@@ -775,6 +778,10 @@ int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
   }
   end_owner(e, o);
   return MW_OK;
+}
+
+int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
+  return mwi_owner_commit(e, owner_at(e, owner), host);
 }
 
 /* Removes the entries of dropped objects from the log of `o`, the first of the

@@ -137,7 +137,7 @@ static void close_transaction(lua_State *L, mwb_transaction *tx,
                               int committed) {
   mwb_coroutine *t = tx->of;
   mwb_state *s = t->s;
-  int newest = mwb_newest(t) == tx;
+  int newest = t->open[MWB_BY_TRANSACTION] == &tx->begun;
   push_extras(L, tx);
   if (tx->extras) {
     lua_pushnil(L);
@@ -221,7 +221,7 @@ static int commit(lua_State *L) {
     lua_replace(L, 2);
   }
   if (parent != NULL) hand_calls(L, tx, parent);
-  mwb_check(L, mw_owner_commit(s->engine, tx->its->number, &L));
+  mwb_check(L, mwi_owner_commit(s->engine, tx->its, &L));
   close_transaction(L, tx, 1); /* at 3 */
   end_extras(L, s, 3, 1, 3);
   lua_settop(L, 2);
@@ -276,8 +276,8 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
 static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
   mwb_transaction *tx;
-  const mwb_transaction *parent, *newest;
-  mw_owner owner;
+  const mwb_transaction *parent;
+  mwi_owner *its;
   if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
   t = mwb_need_coroutine(L, s);
   if (!t->has_values) {
@@ -285,20 +285,19 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
     mwb_set_values(L, t);
   }
   parent = mwb_transaction_now(L, s);
-  newest = mwb_newest(t);
-  owner = mw_owner_begin(s->engine, (parent == NULL) ? 0 : parent->its->number,
-                         (newest == NULL) ? 0 : newest->its->number);
-  if (owner == 0) mwb_check(L, MW_NOMEM);
+  its = mwi_owner_begin(s->engine, (parent == NULL) ? NULL : parent->its,
+                        parent != NULL && parent->of == t);
+  if (its == NULL) mwb_check(L, MW_NOMEM);
   tx = (mwb_transaction *)mwi_column_need(s->engine, &s->journal->transactions,
-                                          owner, MWI_PAGE * sizeof(*tx));
+                                          its->number, MWI_PAGE * sizeof(*tx));
   if (tx == NULL) {
-    mw_owner_forget(s->engine, owner);
+    mw_owner_forget(s->engine, its->number);
     mwb_check(L, MW_NOMEM);
   }
-  tx += owner % MWI_PAGE;
+  tx += its->number % MWI_PAGE;
   memset(tx, 0, sizeof(*tx));
   tx->of = t;
-  tx->its = mwi_owner_at(&s->engine->journal, owner);
+  tx->its = its;
   tx->held = t->held.n;
   if (parent != NULL) tx->where = parent->where;
   mwb_begin(s, t, MWB_BY_TRANSACTION, &tx->begun);
