@@ -459,11 +459,12 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   return i;
 }
 
-/* Does a key before number `n` equal key number `n`? */
-static int is_repeated(const mw_value *keys, uint32_t n) {
-  uint32_t i = 0;
-  while (i < n && !mw_value_equal(&keys[i], &keys[n])) i++;
-  return i < n;
+/* Has the key a watch of the present begin, the last one of its field, yet? */
+static int is_repeated(const mw_engine *e, const mwi_object *r,
+                       const mw_value *key) {
+  uint32_t i = field_number(e, mw_slot(r->obj), key);
+  if (i != 0) i = watch_at(e, field_at(e, i)->first)->prev;
+  return i != 0 && watch_at(e, i)->seq == e->watch.seq;
 }
 
 /* Makes a watch for each key, in a ring of twins.  Returns the first watch, or
@@ -474,7 +475,7 @@ static uint32_t make_watches(mw_engine *e, mwi_object *r,
   if (options->n_keys == 0) return make_watch(e, r, options, NULL);
   first = make_watch(e, r, options, &options->keys[0]);
   for (n = 1; first != 0 && n < options->n_keys; n++) {
-    if (is_repeated(options->keys, n)) continue;
+    if (is_repeated(e, r, &options->keys[n])) continue;
     i = make_watch(e, r, options, &options->keys[n]);
     if (i == 0) {
       end_watch(e, r, first);
@@ -498,10 +499,11 @@ static int begin_watches(mw_engine *e, mw_handle obj,
   if (code == MW_OK && (options->flags & MWI_OBJECT))
     code = need_record(e, options->guard, &guard);
   if (code != MW_OK) return code;
-  prune(e, *r);
   e->watch.seq++; /* a failed watch uses a number too: it may stay in a list */
   *first = make_watches(e, *r, options);
-  return (*first == 0) ? MW_NOMEM : MW_OK;
+  if (*first == 0) return MW_NOMEM;
+  prune(e, *r); /* those that end may have the same keys, retained by now */
+  return MW_OK;
 }
 
 int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
@@ -897,14 +899,16 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
 ** The host has a row for each field that is written in a batch.  At the end of
 ** the batch, each watch is told the last of the rows that concern the watch.
 ** A watch that `mwi_batch_calls` has found has the number of this `search`, and
-** its `note` is the number of its call; so have its twins.
+** its `note` is the number of its call; so have its twins.  Searches and begins
+** of watches are numbered together.
 ** ======================================================= */
 
 /* The search for the watches that a batch concerns. */
 typedef struct search {
   event ev; /* first: an event of a search is its search */
   const mwi_batch_row *rows;
-  uint32_t row; /* the row that is looked at */
+  uint32_t number; /* of the search */
+  uint32_t row;    /* the row that is looked at */
   mwi_batch_call *calls;
   uint32_t n, size;
 } search;
@@ -913,7 +917,7 @@ typedef struct search {
 static void add_batch_call(mw_engine *e, uint32_t i, search *its) {
   uint32_t twin = i;
   do {
-    watch_at(e, twin)->search = e->watch.searches;
+    watch_at(e, twin)->search = its->number;
     watch_at(e, twin)->note = its->n;
     twin = watch_at(e, twin)->twin;
   } while (twin != i);
@@ -933,20 +937,12 @@ static void find_batch_calls(mw_engine *e, mwi_object *r, const mw_value *key,
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (w->flags & (MWI_ENDED | MWI_CLAIMED | MW_CHECK)) continue;
     if (is_at_once(w) || !concerns(w, ev)) continue;
-    if (w->search != e->watch.searches)
+    if (w->search != its->number)
       add_batch_call(e, i, its);
     else if (w->note < its->size && its->rows[its->calls[w->note].row].order <
                                         its->rows[its->row].order)
       its->calls[w->note].row = its->row;
   }
-}
-
-/* Begins a search with a number that no watch has. */
-static void begin_batch_search(mw_engine *e) {
-  uint32_t i;
-  if (++e->watch.searches != 0) return;
-  for (i = 1; i <= e->watch.watches.n; i++) watch_at(e, i)->search = 0;
-  e->watch.searches = 1;
 }
 
 uint32_t mwi_batch_calls(mw_engine *e, const mwi_batch_row *rows, uint32_t n,
@@ -960,7 +956,7 @@ uint32_t mwi_batch_calls(mw_engine *e, const mwi_batch_row *rows, uint32_t n,
   its.rows = rows;
   its.calls = calls;
   its.size = size;
-  begin_batch_search(e);
+  its.number = (uint32_t)++e->watch.seq; /* no watch has it yet */
   for (; its.row < n; its.row++) {
     mwi_object *r = record_of(e, rows[its.row].obj);
     if (r == NULL) continue;

@@ -102,15 +102,14 @@ typedef struct mwi_watches {
   mw_host host;
   mwi_column records;
   mwi_pool watches, fields;
-  mwi_table table;           /* (object, key) -> field */
-  uint64_t seq;              /* of the newest watch */
-  uint64_t calls;            /* guards called or made invalid */
+  mwi_table table; /* (object, key) -> field */
+  uint64_t seq;    /* of the newest watch, or of the last search for a batch */
+  uint64_t calls;  /* guards called or made invalid */
   uint32_t deep, deep_skips; /* watches with MW_DEEP, with MW_SKIP too */
   uint32_t after;            /* watches that are called after the store */
   uint32_t checks;           /* watches with MW_CHECK */
   uint32_t results;          /* watches with MWI_RESULT */
   uint32_t walks;            /* walks under way, nested */
-  uint32_t searches;         /* the number of the last one, for a batch */
   uint32_t ended;            /* the first ended watch still in a list */
   mw_change *cause;          /* the write whose guard is being called */
 } mwi_watches;

@@ -4,7 +4,7 @@
 local core = require "moonwatch.core"
 
 local private, any = core.private, core.any
-local contents = private.raw
+local contents, set_valid = private.raw, private.memo.set_valid
 
 local KIND = "existing"
 
@@ -14,7 +14,7 @@ local existing = {}
 local function caller(guard)
   if type(guard) == "function" then return guard end
   return function(...)
-    if not private.make_stale(guard) then guard:invalidate(...) end
+    if not set_valid(guard, false) then guard:invalidate(...) end
   end
 end
 

@@ -50,7 +50,7 @@ void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
 static mw_name write_name(mwb_state *s, int kind) {
   if (!mw_trace_has_name(s->engine, s->trace->write_names[kind])) {
     const char *name =
-        (kind == INVALIDATE) ? "invalidate" : mwb_kind_name(kind);
+        (kind == INVALIDATE) ? "invalidate" : mwi_kinds[kind].name;
     s->trace->write_names[kind] = name_in(s, "watch", name, strlen(name));
   }
   return s->trace->write_names[kind];

@@ -415,8 +415,6 @@ static void push_new_own(lua_State *L, int former, int class_, int contents) {
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, former, i);
     lua_rawseti(L, own, i);
-    lua_rawgeti(L, former, -i); /* what its watch asks */
-    lua_rawseti(L, own, -i);
   }
   if (has_class) copy_into(L, class_, own, META);
   lua_pushvalue(L, contents);

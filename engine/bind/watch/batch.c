@@ -41,8 +41,9 @@ typedef struct mwb_batch {
   mwi_batch_row *rows;
   mwi_table table; /* of the rows, in memory behind them */
   uint32_t n, size;
-  int values; /* in the registry; 0: there are none */
-  int lost;   /* has the collector found the batch? */
+  uint64_t writes; /* that were noted */
+  int values;      /* in the registry; 0: there are none */
+  int lost;        /* has the collector found the batch? */
 } mwb_batch;
 
 /* {======================================================
@@ -164,7 +165,6 @@ static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
 int mwb_note_write(mwb_write *w) {
   mwb_state *s = w->s;
   mwb_batch *b = owner_of(w->L, s);
-  uint64_t turn = s->watch->batch_turns;
   uint32_t n;
   mw_value key;
   mwi_batch_row *row;
@@ -175,15 +175,14 @@ int mwb_note_write(mwb_write *w) {
   if (n == 0 && !w->has_old) {
     mwb_read_old(w);
     mwb_write_compare(w);
-    if (w->r == NULL) return 0;
-    if (turn != s->watch->batch_turns) return mwb_note_write(w);
+    return w->r != NULL && mwb_note_write(w);
   }
   if (n == 0) n = add_row(w, b, &key);
   row = &b->rows[n - 1];
   row->kind = w->change.kind;
   row->seq = w->seq;
   row->number = mwb_is_read(s) ? mw_change_number(s->engine, &w->change) : 0;
-  row->order = ++s->watch->batch_turns;
+  row->order = ++b->writes;
   return 1;
 }
 
@@ -226,17 +225,17 @@ static void prepare_rows(mwb_write *w, const mwb_batch *b) {
   for (n = 0; n < b->n; n++) {
     mwi_batch_row *row = &b->rows[n];
     const mwi_object *r = mwb_object_of(w->s, row->obj);
+    if (row->key.type == MW_TOTHER) {
+      push_values(w->L, b);
+      lua_rawgeti(w->L, -1, place_of(n + 1) + 1);
+      row->key = mwb_key(w->L, w->s, lua_gettop(w->L));
+      lua_pop(w->L, 2);
+    }
     if (r != NULL && ((r->needs & MWI_SKIPS) || /* are values compared? */
                       (w->s->engine->watch.deep_skips > 0 && r->nodes != 0))) {
       load_row(w, b, n);
       row->same = w->change.same;
-    } else {
-      push_values(w->L, b);
-      lua_rawgeti(w->L, -1, place_of(n + 1) + 1);
-      lua_replace(w->L, KEY);
-      lua_pop(w->L, 1);
     }
-    row->key = mwb_key(w->L, w->s, KEY);
   }
 }
 
@@ -274,13 +273,6 @@ static int deliver(lua_State *L) {
   prepare_rows(&w, b);
   calls = find_calls(L, b, few, &n);
   for (i = 0; i < n; i++) {
-    mw_watch_options its;
-    mw_handle obj;
-    int alive;
-    if (mw_watch_info(s->engine, calls[i].watch, &its, &obj) != MW_OK) continue;
-    alive = mwb_alive(L, s, obj);
-    lua_pop(L, 1);
-    if (!alive) continue;
     load_row(&w, b, calls[i].row);
     mwi_batch_tell(s->engine, calls[i].watch, &w.change);
   }
@@ -300,7 +292,6 @@ static void close_batch(lua_State *L, mwb_state *s, mwb_batch *b) {
     for (; other != NULL; other = other->next)
       for (at = other->open[MWB_BY_BATCH]; at != NULL; at = at->outer)
         if (((mwb_batch *)at)->outer == b) ((mwb_batch *)at)->outer = b->outer;
-  s->watch->batch_turns++;
   mwb_end(L, s, t, MWB_BY_BATCH, &b->begun);
   mwb_need(s, MWB_BATCHES, s->watch->batches > 0);
 }
@@ -330,17 +321,15 @@ static void drop_rows(lua_State *L, mwb_batch *b) {
   }
 }
 
-/* Ends the batch at `index`.  Returns a status; with an error, that is on the
-** top. */
-static int end_batch(lua_State *L, int index) {
-  mwb_batch *b = (mwb_batch *)lua_touserdata(L, index);
+/* Ends a batch that is on the stack.  Returns a status; with an error, that is
+** on the top. */
+static int end_batch(lua_State *L, mwb_batch *b) {
   int status = LUA_OK;
   if (b->of == NULL || b->state->engine == NULL) return status;
-  index = lua_absindex(L, index);
   close_batch(L, b->state, b);
   if (b->n > 0) {
     lua_pushcfunction(L, deliver);
-    lua_pushvalue(L, index);
+    lua_pushlightuserdata(L, b);
     status = lua_pcall(L, 1, 0, 0);
   }
   drop_rows(L, b);
@@ -380,7 +369,6 @@ static void begin_batch(lua_State *L, mwb_state *s) {
   b->of = t;
   mwb_begin(s, t, MWB_BY_BATCH, &b->begun);
   s->watch->batches++;
-  s->watch->batch_turns++;
   mwb_need(s, MWB_BATCHES, 1);
 }
 
@@ -389,10 +377,10 @@ static void begin_batch(lua_State *L, mwb_state *s) {
 static int close_method(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int failed = !lua_isnoneornil(L, 2);
-  mwb_check_self(L, s, "close", MWB_BATCH, "batch");
+  mwb_batch *b = (mwb_batch *)mwb_check_self(L, s, "close", MWB_BATCH, "batch");
   lua_settop(L, 1);
   if (mwb_put_off(L, s)) return 0;
-  return (end_batch(L, 1) == LUA_OK || failed) ? 0 : lua_error(L);
+  return (end_batch(L, b) == LUA_OK || failed) ? 0 : lua_error(L);
 }
 
 /* A batch that is lost is ended by the next call, unless the program's own
@@ -422,7 +410,8 @@ void mwb_end_lost_batches(lua_State *L, mwb_state *s) {
     if (!lua_isuserdata(L, batch)) break;
     lua_getiuservalue(L, batch, NEXT);
     mwb_keep(L, s, MWB_LOSTBATCHES);
-    if (end_batch(L, batch) != LUA_OK) mwb_late_error(L, s, "guard");
+    if (end_batch(L, (mwb_batch *)lua_touserdata(L, batch)) != LUA_OK)
+      mwb_late_error(L, s, "guard");
     lua_settop(L, batch - 1);
   }
   lua_settop(L, batch - 1);
@@ -432,9 +421,10 @@ void mwb_end_lost_batches(lua_State *L, mwb_state *s) {
 ** function's error goes on, not the error of a guard. */
 static int end_call(lua_State *L, int status, lua_KContext context) {
   int failed = status != LUA_OK && status != LUA_YIELD, ended;
+  mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
   (void)context;
-  ended = end_batch(L, 1);
-  if (!((const mwb_batch *)lua_touserdata(L, 1))->lost) {
+  ended = end_batch(L, b);
+  if (!b->lost) {
     lua_pushvalue(L, 1);
     mwb_keep(L, mwb_state_of(L), MWB_SPARE);
   }

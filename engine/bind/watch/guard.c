@@ -24,8 +24,6 @@
 ** Kinds
 ** ======================================================= */
 
-const char *mwb_kind_name(int kind) { return mwi_kinds[kind].name; }
-
 void mwb_push_kind(lua_State *L, const mwb_state *s, int kind) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, s->watch->kinds[kind]);
 }
@@ -206,32 +204,27 @@ static int tell_guard(lua_State *L) {
   return lua_gettop(L);
 }
 
-/* Drops the guard at a place of the table at `guards`, with its term. */
-static void drop_guard(lua_State *L, int guards, mwi_object *r,
-                       lua_Integer place) {
-  mwb_drop_guard(L, guards, r, place);
-  lua_pushnil(L);
-  lua_rawseti(L, guards, -place);
-}
-
 void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
                    lua_Integer place) {
   int top = lua_gettop(L);
   object = lua_absindex(L, object);
   mwb_push_guards(L, s, object, 0);
-  if (lua_istable(L, -1)) drop_guard(L, top + 1, r, place);
+  if (lua_istable(L, -1)) mwb_drop_guard(L, top + 1, r, place);
   lua_settop(L, top);
 }
 
-/* Pushes the guard at a place of the table at `guards`: a function, or the
-** object whose handle is there.  Returns 0 if that is dead. */
+/* Pushes the guard at a place of the table at `guards`, which has the guard
+** there, or, with what its watch asks, in a table.  Returns 0 if the guard is
+** dead. */
 static inline int push_guard(lua_State *L, const mwb_state *s, int guards,
                              lua_Integer place) {
-  mw_handle h;
-  if (lua_rawgeti(L, guards, place) != LUA_TNUMBER) return 1;
-  h = (mw_handle)lua_tointeger(L, -1);
-  lua_pop(L, 1);
-  return mwb_alive(L, s, h);
+  int at = lua_gettop(L) + 1, alive = 1;
+  if (lua_rawgeti(L, guards, place) != LUA_TTABLE) return 1;
+  if (lua_rawgeti(L, at, 1) == LUA_TNUMBER)
+    alive = mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1));
+  lua_replace(L, at);
+  lua_settop(L, at);
+  return alive;
 }
 
 /* Puts the guards of the object at `object` at OWN. */
@@ -266,22 +259,19 @@ enum { DEAD = -1, UNWANTED = -2 };
 static int ask(mwb_write *w, mw_handle obj, int object, lua_Integer place,
                int flags, const mw_change *change) {
   lua_State *L = w->L;
-  int when = lua_gettop(L) + 1, n = 5, status, wanted = 0;
-  lua_rawgeti(L, OWN, -place);
-  if (lua_istable(L, when))
-    lua_rawgeti(L, when, 1);
-  else
-    lua_pushvalue(L, when);
+  int entry = lua_gettop(L) + 1, compares, status, wanted = 0;
+  lua_rawgeti(L, OWN, place);
+  compares = lua_rawgeti(L, entry, 2) == LUA_TTABLE;
+  if (compares) lua_rawgeti(L, -1, 1);
   lua_pushvalue(L, OBJECT);
   push_arguments(w, change->kind);
-  if (lua_istable(L, when)) {
+  if (compares) {
     uint32_t depth = 0;
     if (obj != w->obj)
       depth = mw_change_path(w->s->engine, change, obj, w->obj, NULL, 0);
     lua_pushinteger(L, (lua_Integer)depth);
-    n++;
   }
-  status = call_nested(w, n, 1, flags);
+  status = call_nested(w, 5 + compares, 1, flags);
   if (status != LUA_OK) {
     if (flags & MW_CHECK) return status;
     report_error(w);
@@ -289,10 +279,10 @@ static int ask(mwb_write *w, mw_handle obj, int object, lua_Integer place,
   }
   if (lua_toboolean(L, -1)) { /* and has it not ended the watch? */
     find_guards(w, obj, object);
-    if (lua_istable(L, OWN)) lua_rawgeti(L, OWN, -place);
-    wanted = lua_rawequal(L, -1, when);
+    if (lua_istable(L, OWN)) lua_rawgeti(L, OWN, place);
+    wanted = lua_rawequal(L, -1, entry);
   }
-  lua_settop(L, when - 1);
+  lua_settop(L, entry - 1);
   return wanted ? LUA_OK : UNWANTED;
 }
 
@@ -321,7 +311,7 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
       status = ask(w, obj, object, place, flags, change);
     if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE))) {
       if (flags & MW_ASK) mw_watch_cancel(w->s->engine, change->watch);
-      drop_guard(L, OWN, r, place);
+      mwb_drop_guard(L, OWN, r, place);
     }
     if (status != LUA_OK) return status;
   }
@@ -394,7 +384,8 @@ static int is_guard_alive(mwb_state *s, mw_handle obj, uint64_t ref,
   } else if (mwb_alive(L, s, obj)) {
     mwb_push_guards(L, s, top + 1, 0);
     alive = push_guard(L, s, top + 2, (lua_Integer)ref);
-    if (!alive) drop_guard(L, top + 2, mwb_object_of(s, obj), (lua_Integer)ref);
+    if (!alive)
+      mwb_drop_guard(L, top + 2, mwb_object_of(s, obj), (lua_Integer)ref);
   }
   lua_settop(L, top);
   return alive;
@@ -521,12 +512,14 @@ static int is_valid(lua_State *L) {
   return 1;
 }
 
-/* set_valid(guard, valid) */
+/* set_valid(value, valid) -> whether the value is a guard, which is valid now,
+** or not */
 static int set_valid(lua_State *L) {
   const mwb_state *s = mwb_enter(L);
-  int valid = lua_toboolean(L, 2);
-  mwb_check(L, mw_guard_set_valid(s->engine, guard_at(L, 1), valid));
-  return 0;
+  int valid = lua_toboolean(L, 2), is = mwb_is_guard(L, s, 1);
+  if (is) mwb_check(L, mw_guard_set_valid(s->engine, guard_at(L, 1), valid));
+  lua_pushboolean(L, is);
+  return 1;
 }
 
 /* news(guard) -> has an object that the guard watched been unwatched?, the

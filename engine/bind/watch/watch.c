@@ -221,28 +221,30 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
   lua_settop(L, top);
 }
 
-/* Pushes what the table of guards has for the guard: a function, or the handle
-** of another guard of a watch with MW_ASK; else nil. */
-static void push_guard(lua_State *L, const mw_watch_options *its) {
+/* Pushes what the table of guards has for the guard: a function; of a watch
+** with MW_ASK a table with the guard, which is a function or the handle of any
+** other guard, and with what is asked; else nil. */
+static void push_guard(lua_State *L, const mwb_state *s,
+                       const mw_watch_options *its) {
+  int asks = its->flags & MW_ASK;
+  if (asks) lua_createtable(L, 2, 0);
   if (lua_isfunction(L, 2))
     lua_pushvalue(L, 2);
-  else if (its->flags & MW_ASK)
+  else if (asks)
     lua_pushinteger(L, (lua_Integer)its->guard);
   else
     lua_pushnil(L);
-}
-
-/* Pushes what a watch with MW_ASK asks, else nil. */
-static void push_term(lua_State *L, const mwb_state *s,
-                      const mw_watch_options *its) {
+  if (!asks) return;
+  lua_rawseti(L, -2, 1);
   if (lua_isnil(L, PATH) || !(its->flags & MW_SKIP)) {
     lua_pushvalue(L, WHEN);
-    return;
+  } else { /* are the ends of the path compared? */
+    mwb_push(L, s, MWB_ENDS);
+    lua_pushvalue(L, PATH);
+    lua_pushvalue(L, WHEN);
+    lua_call(L, 2, 1);
   }
-  mwb_push(L, s, MWB_ENDS);
-  lua_pushvalue(L, PATH);
-  lua_pushvalue(L, WHEN);
-  lua_call(L, 2, 1);
+  lua_rawseti(L, -2, 2);
 }
 
 /* }====================================================== */
@@ -270,38 +272,38 @@ typedef struct attachment {
   mw_reach reach;            /* whose objects are to be included, or 0 */
   mw_watch_options *options; /* of the watch that begins, or NULL */
   mw_value *keys;            /* of the options; NULL: there are none */
-  uint32_t n_keys;           /* that are read, and retained */
   mw_watch_id watch;         /* 0: it has not begun */
 } attachment;
 
-/* Reads the keys of the list at 4.  In a path, MWB_ANY stands for any key. */
-static void read_keys(lua_State *L, attachment *its) {
+/* Reads the first keys of the list at 3.  In a path, MWB_ANY stands for any
+** key.  The engine retains them before anything that has the same can end. */
+static void read_keys(lua_State *L, const attachment *its, uint32_t n) {
   int is_path = its->filter != NULL && its->filter->n_keys > 0;
-  uint32_t n = is_path ? its->filter->n_keys : its->options->n_keys;
-  for (; its->n_keys < n; its->n_keys++, lua_pop(L, 2)) {
-    lua_rawgeti(L, 4, (lua_Integer)its->n_keys + 1);
+  uint32_t i;
+  for (i = 0; i < n; i++, lua_pop(L, 2)) {
+    lua_rawgeti(L, 3, (lua_Integer)i + 1);
     mwb_push(L, its->s, MWB_ANY);
     if (!is_path || !lua_rawequal(L, -1, -2))
-      its->keys[its->n_keys] = mwb_key_to_keep(L, its->s, -2);
-    mwb_retain(its->s, &its->keys[its->n_keys]);
+      its->keys[i] = mwb_key_to_keep(L, its->s, -2);
   }
-  if (is_path) its->options->n_keys = its->keys[0].type != MW_TNIL;
 }
 
-/* attach(object, guard or nil, term or nil, keys or nil, attachment): gives the
-** object its shadow, and includes the objects below.  The last step wraps the
-** class of a userdata, so that no failure can follow. */
+/* attach(object, guard or nil, keys or nil, attachment): gives the object its
+** shadow, and includes the objects below.  The last step wraps the class of a
+** userdata, so that no failure can follow. */
 static int attach(lua_State *L) {
-  attachment *its = (attachment *)lua_touserdata(L, 5);
+  attachment *its = (attachment *)lua_touserdata(L, 4);
   mwb_state *s = its->s;
   int is_table = lua_istable(L, 1), is_new = its->is_new;
   int has_class = 1; /* perhaps */
-  if (its->keys != NULL) read_keys(L, its);
   if (its->filter != NULL) {
-    int code =
-        mw_root_begin_filtered(s->engine, its->h, its->filter, &its->begins);
+    int code;
+    read_keys(L, its, its->filter->n_keys);
+    code = mw_root_begin_filtered(s->engine, its->h, its->filter, &its->begins);
     mwb_check(L, code);
     if (code == MW_NEW) its->reach = its->begins;
+    if (its->filter->n_keys > 0) /* the root's own field, unless it is any */
+      its->options->n_keys = its->keys[0].type != MW_TNIL;
   }
   if (is_new && is_table) {
     mwb_push_class(L, 1);
@@ -314,12 +316,11 @@ static int attach(lua_State *L) {
     lua_pushvalue(L, 2);
     its->options->ref =
         (uint64_t)mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
-    lua_pushvalue(L, 3);
-    lua_rawseti(L, -2, -(lua_Integer)its->options->ref);
   }
   if (its->reach != 0) mwb_include(L, s, its->h);
   if (its->options != NULL) {
     its->options->reach = its->begins;
+    read_keys(L, its, its->options->n_keys);
     mwb_check(L, mw_watch_begin(s->engine, its->h, its->options, &its->watch));
   }
   if (is_new && !is_table) mwb_wrap_class(L, s, 1);
@@ -327,24 +328,18 @@ static int attach(lua_State *L) {
   return 0;
 }
 
-/* Calls `attach` for the object at 1, with guard, term and keys, which are
-** popped.  The keys are retained in the call, where other watches of them may
-** end.  Returns a status; an error is on the top. */
+/* Calls `attach` for the object at 1, with guard and keys, which are popped.
+** Returns a status; an error is on the top. */
 static int call_attach(lua_State *L, attachment *its) {
-  int status;
   lua_pushcfunction(L, attach);
-  lua_insert(L, -4);
   lua_pushvalue(L, 1);
-  lua_insert(L, -4);
+  lua_rotate(L, -4, 2);
   lua_pushlightuserdata(L, its);
-  status = lua_pcall(L, 5, 0, 0);
-  while (its->n_keys > 0) mwb_release(its->s, &its->keys[--its->n_keys]);
-  return status;
+  return lua_pcall(L, 4, 0, 0);
 }
 
 /* Likewise, without a guard. */
 static int attach_bare(lua_State *L, attachment *its) {
-  lua_pushnil(L);
   lua_pushnil(L);
   lua_pushnil(L);
   return call_attach(L, its);
@@ -425,15 +420,6 @@ static int is_reached(lua_State *L) {
   return 1;
 }
 
-/* make_stale(value) -> whether the value is a flag, which is stale now */
-static int make_stale(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  int is = mwb_is_guard(L, s, 1);
-  if (is) mw_guard_set_valid(s->engine, mwb_handle_of(L, s, 1), 0);
-  lua_pushboolean(L, is);
-  return 1;
-}
-
 /* Tells the guard of the watch whose options are on the stack.  Returns a
 ** status; an error is on the top. */
 static int call_existing(lua_State *L, mwb_state *s,
@@ -472,8 +458,7 @@ static int watch(lua_State *L) {
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
   if (its.flags & MW_DEEP) at.filter = &filter;
   at.keys = (mw_value *)lua_touserdata(L, KEYS);
-  push_guard(L, &its);
-  push_term(L, s, &its);
+  push_guard(L, s, &its);
   lua_pushvalue(L, lua_isnil(L, PATH) ? SEVERAL : PATH);
   if (call_attach(L, &at) != LUA_OK) return undo(L, &at);
   *id = at.watch;
@@ -531,10 +516,10 @@ void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
 
 /* Drops all guards of the object at 1, which are in the table at 2. */
 static void release_guards(lua_State *L) {
-  lua_Integer n = (lua_Integer)lua_rawlen(L, 2), i;
-  for (i = -n; i <= n; i++) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
+  for (; n > 0; n--) {
     lua_pushnil(L);
-    lua_rawseti(L, 2, i);
+    lua_rawseti(L, 2, n);
   }
 }
 
@@ -715,7 +700,6 @@ const luaL_Reg mwb_interception_functions[] = {{"end_track", end_track},
                                                {"is_tracked", is_tracked},
                                                {"intercepts", intercepts},
                                                {"is_below", is_reached},
-                                               {"make_stale", make_stale},
                                                {"watched", watched},
                                                {"refresh", refresh},
                                                {"raw", raw},

@@ -28,13 +28,12 @@ enum {
 };
 
 struct mwb_watch_state {
-  int kinds[MW_KINDS];  /* kinds' names, in the registry */
-  uint32_t batches;     /* the number of open batches */
-  uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
-  lua_Integer scans;    /* the number of scans that may ask the policy */
-  int handled;          /* does mw.on_error have a function? */
-  int deep_calls;       /* guards called at ENDLESS levels and more */
-  int storing;          /* tables being stored: orphans may come back */
+  int kinds[MW_KINDS]; /* kinds' names, in the registry */
+  uint32_t batches;    /* the number of open batches */
+  lua_Integer scans;   /* the number of scans that may ask the policy */
+  int handled;         /* does mw.on_error have a function? */
+  int deep_calls;      /* guards called at ENDLESS levels and more */
+  int storing;         /* tables being stored: orphans may come back */
 };
 
 /* batch.c: ends the batches that are lost. */
@@ -71,9 +70,9 @@ void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach);
 int mwb_is_guard(lua_State *L, const mwb_state *s, int index);
 
 /* Callback of the engine: calls a guard.  Of a watch with MW_ASK the table of
-** guards has, at its place, the guard (a function, or the handle of any other
-** guard), and at the place below 0 with that number the function `when`, or a
-** table with a function: see ends.lua. */
+** guards has, at its place, a table with the guard (a function, or the handle
+** of any other guard), and the function `when`, or a table with a function: see
+** ends.lua. */
 int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change);
 
@@ -82,7 +81,6 @@ void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
                    lua_Integer place);
 
 /* The name of a kind; the kind of the name at `index`, or raises. */
-const char *mwb_kind_name(int kind);
 void mwb_push_kind(lua_State *L, const mwb_state *s, int kind);
 int mwb_kind(lua_State *L, int index);
 
