@@ -896,77 +896,79 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
 /* {======================================================
 ** Batches
 **
-** The host has a row for each field that is written in a batch.  At the end of
-** the batch, each watch is told the last of the rows that concern the watch.
-** A watch that `mwi_batch_calls` has found has the number of this `search`, and
-** its `note` is the number of its call; so have its twins.  Searches and begins
-** of watches are numbered together.
+** At the end of a batch, each watch is told the last of the rows that concern
+** the watch.  A watch that was found has the number of this `search`, and its
+** `note` is the number of its call; so have its twins.  Searches and begins of
+** watches are numbered together.
 ** ======================================================= */
 
 /* The search for the watches that a batch concerns. */
 typedef struct search {
   event ev; /* first: an event of a search is its search */
-  const mwi_batch_row *rows;
+  mwi_batch *batch;
   uint32_t number; /* of the search */
   uint32_t row;    /* the row that is looked at */
-  mwi_batch_call *calls;
-  uint32_t n, size;
+  int code;
 } search;
 
 /* Adds a call for a watch that is found for the first time. */
 static void add_batch_call(mw_engine *e, uint32_t i, search *its) {
+  mwi_batch *b = its->batch;
   uint32_t twin = i;
+  if (!mwi_grow(e, &b->calls, b->n_calls, &b->size_calls)) {
+    its->code = MW_NOMEM;
+    return;
+  }
   do {
     watch_at(e, twin)->search = its->number;
-    watch_at(e, twin)->note = its->n;
+    watch_at(e, twin)->note = b->n_calls;
     twin = watch_at(e, twin)->twin;
   } while (twin != i);
-  if (its->n < its->size) {
-    its->calls[its->n].watch = id_of(e, i);
-    its->calls[its->n].row = its->row;
-  }
-  its->n++;
+  b->calls[b->n_calls].watch = id_of(e, i);
+  b->calls[b->n_calls++].row = its->row;
 }
 
 static void find_batch_calls(mw_engine *e, mwi_object *r, const mw_value *key,
                              event *ev) {
   search *its = (search *)(void *)ev;
+  const mwi_batch_row *rows = its->batch->rows;
   cursor c = both_lists(e, r, key);
   const mwi_watch *w;
   uint32_t i;
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
+    uint32_t *row;
     if (w->flags & (MWI_ENDED | MWI_CLAIMED | MW_CHECK)) continue;
     if (is_at_once(w) || !concerns(w, ev)) continue;
-    if (w->search != its->number)
+    if (w->search != its->number) {
       add_batch_call(e, i, its);
-    else if (w->note < its->size && its->rows[its->calls[w->note].row].order <
-                                        its->rows[its->row].order)
-      its->calls[w->note].row = its->row;
+      continue;
+    }
+    row = &its->batch->calls[w->note].row;
+    if (rows[*row].order < rows[its->row].order) *row = its->row;
   }
 }
 
-uint32_t mwi_batch_calls(mw_engine *e, const mwi_batch_row *rows, uint32_t n,
-                         mwi_batch_call *calls, uint32_t size) {
+int mwi_batch_search(mw_engine *e, mwi_batch *b) {
   mw_change change;
   search its;
   mwi_check_enter(e);
   memset(&change, 0, sizeof(change));
   memset(&its, 0, sizeof(its));
   its.ev.change = &change;
-  its.rows = rows;
-  its.calls = calls;
-  its.size = size;
+  its.batch = b;
   its.number = (uint32_t)++e->watch.seq; /* no watch has it yet */
-  for (; its.row < n; its.row++) {
-    mwi_object *r = record_of(e, rows[its.row].obj);
+  b->n_calls = 0;
+  for (; its.row < b->n; its.row++) {
+    const mwi_batch_row *row = &b->rows[its.row];
+    mwi_object *r = record_of(e, row->obj);
     if (r == NULL) continue;
-    change.key = rows[its.row].key;
-    change.same = rows[its.row].same;
-    its.ev.seq = rows[its.row].seq;
+    change.key = row->key;
+    change.same = row->same;
+    its.ev.seq = row->seq;
     its.ev.below = 0;
     visit_watches(e, r, &its.ev, find_batch_calls);
   }
-  return its.n;
+  return its.code;
 }
 
 void mwi_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {

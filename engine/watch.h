@@ -176,14 +176,8 @@ MWI_API void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key);
 /* Calls the phase MWI_RESULTS; with `flags_only` nothing is asked. */
 MWI_API void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change);
 
-/* Reports a write in a batch before the host stores the value: makes flags
-** stale.  At the end of the batch, `mwi_batch_calls` finds the watches that the
-** `n` rows concern, one for each field that was written, in the order of the
-** first writes: watches that began before the last write of such a row; with
-** MW_SKIP, not of rows that are the same.  It writes the first `size` of the
-** calls, in the order of rows and watches, and returns the number of all.  Then
-** `mwi_batch_tell` calls the guard of each watch, or makes it invalid, unless
-** the watch has ended, or has MW_SKIP and `change` is the same. */
+/* The host has a row for each field that is written in a batch, in the order of
+** the first writes. */
 typedef struct mwi_batch_row {
   mw_handle obj;
   mw_value key;
@@ -201,9 +195,20 @@ typedef struct mwi_batch_call {
   uint32_t row;
 } mwi_batch_call;
 
-MWI_API uint32_t mwi_batch_calls(mw_engine *e, const mwi_batch_row *rows,
-                                 uint32_t n, mwi_batch_call *calls,
-                                 uint32_t size);
+/* The host owns both arrays, which are the engine's memory. */
+typedef struct mwi_batch {
+  mwi_batch_row *rows;
+  mwi_batch_call *calls; /* in the order of rows and watches */
+  uint32_t n, size;      /* rows, and how many have room; */
+  uint32_t n_calls, size_calls;
+} mwi_batch;
+
+/* At the end of a batch, finds the calls: watches that began before the last
+** write of a row that concerns them; with MW_SKIP, not of rows that are the
+** same.  MW_NOMEM.  Then `mwi_batch_tell` calls the guard of each watch, or
+** makes it invalid, unless the watch has ended, or has MW_SKIP and `change` is
+** the same. */
+MWI_API int mwi_batch_search(mw_engine *e, mwi_batch *b);
 MWI_API void mwi_batch_tell(mw_engine *e, mw_watch_id watch,
                             const mw_change *change);
 

@@ -609,16 +609,15 @@ static void revalidate(void) {
 
 /* Calls the guards that hear of a batch. */
 static void end_batch(batch_rows *b) {
-  mwi_batch_call expected[WATCHES], calls[WATCHES];
+  mwi_batch_call expected[WATCHES];
+  mwi_batch its = {b->rows, NULL, b->n, 0, 0, 0};
   uint32_t n, i;
   telling t;
   for (i = 0; i < b->n; i++) b->rows[i].same = any(3) == 0;
   n = find_calls(b, expected);
-  i = mwi_batch_calls(world.e, b->rows, b->n, calls, (uint32_t)any(4));
-  expect(i == n);
-  i = mwi_batch_calls(world.e, b->rows, b->n, calls, WATCHES);
-  expect(i == n);
-  if (i != n) return;
+  expect(mwi_batch_search(world.e, &its) == MW_OK);
+  expect(its.n_calls == n);
+  if (its.n_calls != n) return;
   memset(&t, 0, sizeof(t));
   t.outer = world.now;
   t.is_end = 1;
@@ -628,8 +627,8 @@ static void end_batch(batch_rows *b) {
   for (i = 0; i < n; i++) {
     watch *w = &world.watches[expected[i].watch];
     mw_change change;
-    expect(w->id >> 32 == calls[i].watch >> 32); /* twins differ below */
-    expect(expected[i].row == calls[i].row);
+    expect(w->id >> 32 == its.calls[i].watch >> 32); /* twins differ below */
+    expect(expected[i].row == its.calls[i].row);
     memset(&change, 0, sizeof(change));
     change.kind = MW_UPDATE;
     change.same = any(3) == 0;
@@ -640,9 +639,10 @@ static void end_batch(batch_rows *b) {
       else
         t.expected = (int)expected[i].watch;
     }
-    mwi_batch_tell(world.e, calls[i].watch, &change);
+    mwi_batch_tell(world.e, its.calls[i].watch, &change);
     expect(t.expected == NONE);
   }
+  mwi_free(world.e, its.calls, its.size_calls * sizeof(*its.calls));
   world.depth--;
   world.now = t.outer;
 }

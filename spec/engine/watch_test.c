@@ -123,19 +123,20 @@ static void note_key(batch_rows *b, mw_handle obj, int64_t key) {
 
 /* Ends a batch: the log gets the key before each call. */
 static void end_rows(batch_rows *b) {
-  mwi_batch_call calls[8];
-  uint32_t n = mwi_batch_calls(host.e, b->rows, b->n, calls, 8), i;
-  check(n <= 8 && mwi_batch_calls(host.e, b->rows, b->n, calls, 0) == n);
-  for (i = 0; i < n; i++) {
-    const mwi_batch_row *row = &b->rows[calls[i].row];
+  mwi_batch its = {b->rows, NULL, b->n, 0, 0, 0};
+  uint32_t i;
+  check(mwi_batch_search(host.e, &its) == MW_OK);
+  for (i = 0; i < its.n_calls; i++) {
+    const mwi_batch_row *row = &b->rows[its.calls[i].row];
     mw_change change;
     memset(&change, 0, sizeof(change));
     change.kind = MW_UPDATE;
     change.same = row->same;
-    if (!is_alive(host.e, calls[i].watch)) continue;
+    if (!is_alive(host.e, its.calls[i].watch)) continue;
     host.log[strlen(host.log)] = (char)('0' + row->key.u.i);
-    mwi_batch_tell(host.e, calls[i].watch, &change);
+    mwi_batch_tell(host.e, its.calls[i].watch, &change);
   }
+  mwi_free(host.e, its.calls, its.size_calls * sizeof(*its.calls));
   check(mw_verify(host.e) == MW_OK);
 }
 

@@ -10,7 +10,7 @@
 **
 ** What a finaliser then asks for waits:
 **
-**     lost handles    --> marks in `transactions`; MWB_LOSTBATCHES
+**     lost handles    --> marks in transactions and batches
 **     cancel, close   --> MWB_LATER: { function, n, arguments... }
 **     writes          --> MWB_LATER: { false, n, arguments of `make_up`... }
 **     errors          --> MWB_LATE

@@ -258,6 +258,7 @@ static int close_state(lua_State *L) {
   if (s->engine != NULL && s->base->is_attached) mwb_detach(s);
   if (s->engine != NULL) {
     mwi_free(s->engine, s->trace->scratch, s->trace->size_scratch);
+    mwb_close_batches(L, s);
     mwb_close_transactions(s);
   }
   if (!s->base->is_attached) mw_engine_close(s->engine);

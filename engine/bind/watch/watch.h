@@ -16,28 +16,28 @@ enum {
   MWB_GUARD,                     /* a guard, */
   MWB_CELL,                      /* a cell, */
   MWB_BATCH,                     /* and a batch */
-  MWB_CELLS,       /* an upvalue's identity -> its cell, weakly held */
-  MWB_RULES,       /* root -> the functions of its filtered reaches */
-  MWB_ANY,         /* mw.any */
-  MWB_EXISTING,    /* f(object, guard, when, keys, path, reach of a deep one):
-                   ** tells a new watch of the fields that are there */
-  MWB_ENDS,        /* f(path, when) -> a term that compares values at its end */
-  MWB_SPARE,       /* a batch that may be used again */
-  MWB_LOSTBATCHES, /* the first of the batches that are lost */
+  MWB_CELLS,    /* an upvalue's identity -> its cell, weakly held */
+  MWB_RULES,    /* root -> the functions of its filtered reaches */
+  MWB_ANY,      /* mw.any */
+  MWB_EXISTING, /* f(object, guard, when, keys, path, reach of a deep one):
+                ** tells a new watch of the fields that are there */
+  MWB_ENDS,     /* f(path, when) -> a term that compares values at its end */
   MWB_WATCH_END
 };
 
 struct mwb_watch_state {
-  int kinds[MW_KINDS]; /* kinds' names, in the registry */
-  uint32_t batches;    /* the number of open batches */
-  lua_Integer scans;   /* the number of scans that may ask the policy */
-  int handled;         /* does mw.on_error have a function? */
-  int deep_calls;      /* guards called at ENDLESS levels and more */
-  int storing;         /* tables being stored: orphans may come back */
+  int kinds[MW_KINDS];     /* kinds' names, in the registry */
+  uint32_t batches;        /* the number of open batches */
+  struct mwb_batch *spare; /* a batch that may be used again, or NULL */
+  lua_Integer scans;       /* the number of scans that may ask the policy */
+  int handled;             /* does mw.on_error have a function? */
+  int deep_calls;          /* guards called at ENDLESS levels and more */
+  int storing;             /* tables being stored: orphans may come back */
 };
 
-/* batch.c: ends the batches that are lost. */
+/* batch.c: ends the batches that are lost; frees what the state has. */
 void mwb_end_lost_batches(lua_State *L, mwb_state *s);
+void mwb_close_batches(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
 
