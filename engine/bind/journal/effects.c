@@ -123,7 +123,9 @@ void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
   mwb_coroutine *t = tx->of;
   const mw_entry *entries = tx->its->log->entries + tx->its->mark;
   size_t n = mwi_range_end(tx->its) - tx->its->mark, i;
-  int few = n <= FEW, shares = commits && !few;
+  int few = n <= FEW;
+  int is_only = tx->its->above == NULL && mwi_owner_below(tx->its) == NULL;
+  int shares = !few && (commits || is_only);
   mwb_effects *fx;
   luaL_checkstack(L, LUA_MINSTACK, "too many values");
   fx = new_effects(L, t->s, n, few ? count_values(entries, n) : 1);
