@@ -78,8 +78,11 @@ static void write_cell(lua_State *L, mwb_state *s, mw_handle h) {
 ** VALUE.  The old value of a state and of a class is read here, if somebody
 ** asks for it. */
 static void open_write(lua_State *L, mwb_state *s, mwb_write *w,
-                       const made *its, int kind) {
+                       const made *its) {
   int given = its->has_contents ? MWB_FOUND : 0;
+  int kind = (its->way & BACK) != 0      ? MW_ROLLBACK
+             : its->kind == MW_METATABLE ? its->kind
+                                         : MW_APPLY;
   lua_settop(L, SHADOW);
   if (!mwi_is_of_field(its->kind)) {
     if (kind != MW_ROLLBACK || mwb_appends(s))
@@ -120,10 +123,7 @@ static int make_write(lua_State *L, mwb_state *s, made *its) {
       return 0;
     }
   }
-  open_write(L, s, &w, its,
-             back                   ? MW_ROLLBACK
-             : kind == MW_METATABLE ? kind
-                                    : MW_APPLY);
+  open_write(L, s, &w, its);
   if (is_field && mwb_is_meta(L, KEY)) { /* no contents: nobody is told */
     w.r = NULL;
     w.shadow = OBJECT;
@@ -161,6 +161,7 @@ typedef struct progress {
   mwb_place place; /* of their entries */
   lua_Integer done, at;
   made write;        /* the write `at` */
+  int reads;         /* does anybody read causes? */
   uint32_t cause;    /* number of the write that is the cause, or 0: to undo a
                      write, that one; else the one that has undone it */
   uint32_t *numbers; /* of the restoring writes, or NULL: nobody reads causes */
@@ -202,7 +203,7 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
     lua_replace(L, KEY);
     p->write.obj = entry->obj;
     p->write.kind = entry->kind;
-    p->cause = !mwb_is_read(s) ? 0
+    p->cause = !p->reads       ? 0
                : back          ? mw_entry_number(entry)
                : p->fx->undone ? entry->context
                                : 0;
@@ -214,14 +215,10 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
 /* Asks the guards of phase "check" about the write; the value that they give
 ** is stored instead. */
 static void ask_one(lua_State *L, mwb_state *s, progress *p) {
-  int kind = p->write.kind;
   mwb_write w;
   if (mwb_intercepting_at(L, s, OBJECT) == MW_NONE) return;
   lua_copy(L, VALUE, UP(ASIDE));
-  open_write(L, s, &w, &p->write,
-             kind == MW_METATABLE         ? kind
-             : (p->write.way & BACK) != 0 ? MW_ROLLBACK
-                                          : MW_APPLY);
+  open_write(L, s, &w, &p->write);
   if (!mwb_write_check(&w)) lua_error(L);
   if (mwb_is_same(L, VALUE, UP(ASIDE))) return;
   if (!lua_istable(L, UP(ITS_INSTEAD))) {
@@ -302,7 +299,7 @@ static int store_back(lua_State *L, mwb_state *s, progress *p) {
   intact = lua_isnil(L, INSTEAD) && mwb_is_intact(s, fx);
   if (intact) fx->began = mw_age_end(s->engine);
   fx->undone = 0;
-  if (mwb_is_read(s)) {
+  if (p->reads) {
     p->numbers =
         (uint32_t *)lua_newuserdatauv(L, (fx->n + 1) * sizeof(uint32_t), 0);
     memset(p->numbers, 0, fx->n * sizeof(uint32_t));
@@ -337,6 +334,7 @@ static int store_writes(lua_State *L) {
   memset(&p, 0, sizeof(p));
   lua_settop(L, PROBLEM);
   p.fx = (mwb_effects *)lua_touserdata(L, FROM);
+  p.reads = mwb_is_read(s);
   p.place = mwb_find_entries(L, FROM);
   p.write.way = lua_isnil(L, BY) ? BACK : ways[lua_tointeger(L, BY) + 1];
   if (s->engine->watch.checks > 0 && !lua_isnil(L, BY)) {

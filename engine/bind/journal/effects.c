@@ -290,7 +290,8 @@ static int untouched(lua_State *L) {
 int mwb_is_intact(const mwb_state *s, const mwb_effects *fx) {
   size_t i = 0;
   while (i < fx->n &&
-         mw_object_is_older(s->engine, fx->entries[i].obj, fx->seen))
+         (is_of_last(fx, i) ||
+          mw_object_is_older(s->engine, fx->entries[i].obj, fx->seen)))
     i++;
   return i == fx->n;
 }

@@ -208,12 +208,6 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
 ** Telling
 ** ======================================================= */
 
-/* Returns the object of an entry, if somebody may hear of it, or NULL. */
-static mwi_object *heard_object(const mwb_state *s, const mw_entry *entry) {
-  mwi_object *r = mwb_object_of(s, entry->obj);
-  return (r == NULL || (!r->watched && r->nodes == 0)) ? NULL : r;
-}
-
 /* Returns the field of an entry, as the engine knows it. */
 static mw_value field_of(lua_State *L, mwb_state *s, const mwb_place *p,
                          const mw_entry *entry) {
@@ -248,15 +242,18 @@ static int is_restored(lua_State *L, mwb_state *s, const mwb_place *p,
 void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
                     const mwb_place *p, size_t n, mw_owner owner) {
   uint32_t i;
+  mw_handle last = MW_NONE;
+  mwi_object *r = NULL; /* of the object `last` */
   int memory = lua_gettop(L) + 1;
   lua_pushnil(L);
   heard->n = 0;
   heard->place = NULL;
   for (i = (uint32_t)n; i > 0; i--) {
     const mw_entry *entry = &p->entries[i - 1];
-    mwi_object *r = heard_object(s, entry);
     mwb_folded *at;
-    if (r == NULL) continue;
+    if (entry->obj != last) r = mwb_object_of(s, entry->obj);
+    last = entry->obj;
+    if (r == NULL || (!r->watched && r->nodes == 0)) continue;
     if (is_unheard(L, s, p, entry, r)) {
       mwi_object_count(s->engine, r);
       continue;
