@@ -125,6 +125,18 @@ describe("the source text of effects", function()
     assert.equal(twin.Class, getmetatable(twin.new))
   end)
 
+  it("finds a class that is tracked, below a root that is tracked deeply",
+    function()
+      local Class = { __name = "Class" }
+      local world = mw.track({ Class = Class, hero = {} }, { deep = true })
+      mw.track(Class)
+      local _, effects = mw.transaction(function()
+        mw.setmetatable(world.hero, Class)
+      end)
+      assert.equal("local t1 = world.hero\nlocal t2 = world.Class\n" ..
+        "setmetatable(t1, t2)\n", effects:to_lua { world = world })
+    end)
+
   it("has null and the marks of arrays and objects", function()
     local json = require "moonwatch.json"
     local world, names = copy(), {}

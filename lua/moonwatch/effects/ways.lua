@@ -84,8 +84,8 @@ function Ways:walk()
       local is_table = type(value) == "table"
       local is_inside -- nil for a class
       if is_table then is_inside = enters(self.root, t, key, value) end
-      if is_object(value) and is_inside ~= false and
-        (self.walks or not (is_table and intercepts(value))) then
+      local has_links = is_inside and not self.walks and intercepts(value)
+      if is_object(value) and is_inside ~= false and not has_links then
         note(self.found, value, t, key)
       end
       if is_inside then add(value) end
