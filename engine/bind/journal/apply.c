@@ -115,13 +115,9 @@ static int make_write(lua_State *L, mwb_state *s, made *its) {
   int is_field = mwi_is_of_field(kind), failed;
   mwb_write w;
   if (is_field && lua_isuserdata(L, OBJECT)) {
-    if (back && lua_isnil(L, VALUE) && !mwb_is_cell(L, s, OBJECT) &&
-        is_absent(L))
-      return 0;
-    if (mwb_is_cell(L, s, OBJECT)) {
-      write_cell(L, s, its->obj);
-      return 0;
-    }
+    int is_cell = mwb_is_cell(L, s, OBJECT);
+    if (is_cell) write_cell(L, s, its->obj);
+    if (is_cell || (back && lua_isnil(L, VALUE) && is_absent(L))) return 0;
   }
   open_write(L, s, &w, its);
   if (is_field && mwb_is_meta(L, KEY)) { /* no contents: nobody is told */

@@ -249,9 +249,8 @@ static int is_effects(lua_State *L) {
   return 1;
 }
 
-/* entry(effects, i) -> object, key, old, new, kind, where, and, while somebody
-** reads, the number of the write that has undone the entry; a dead object is
-** nil */
+/* entry(effects, i) -> object, key, old, new, kind, where; a dead object is nil
+*/
 static int get_entry(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
@@ -270,9 +269,7 @@ static int get_entry(lua_State *L) {
   for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, p.values, entry, part);
   mwb_push_kind(L, s, entry->kind);
   mwb_push_value(L, p.values, entry->where);
-  if (!fx->undone || entry->context == 0 || !mwb_is_read(s)) return 6;
-  lua_pushinteger(L, (lua_Integer)entry->context);
-  return 7;
+  return 6;
 }
 
 /* untouched(effects, object, written) -> whether the object has not been

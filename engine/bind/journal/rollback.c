@@ -24,62 +24,49 @@
 ** Restoring
 ** ======================================================= */
 
-/* The stack of `rewind_writes`: the transaction, the first error, the shadow of
-** `last`, and what the entries hold. */
-enum { TX = 1, FIRST_ERROR, LAST_SHADOW, HELD };
+/* The stack of `rewind_writes`: the transaction, the first error, the object of
+** the last entry, the table that has its contents, and what the entries hold;
+** and above, of an entry. */
+enum { TX = 1, FIRST_ERROR, LAST, CONTENTS, HELD, ITS_KEY, ITS_VALUE };
 
 typedef struct undo {
   lua_State *L;   /* first: the callbacks below find only this */
-  mw_handle last; /* owner of LAST_SHADOW, or MW_NONE */
+  mw_handle last; /* the object at LAST, or MW_NONE */
 } undo;
 
-/* Puts the shadow of the entry's object at LAST_SHADOW.  Returns 0 if the
-** object is dead or no table. */
-static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
+/* Puts an object at LAST, and at CONTENTS nil if it is no table.  Returns 0 if
+** the object is dead. */
+static int find_object(undo *u, const mwb_state *s, mw_handle obj) {
   lua_State *L = u->L;
-  int top = lua_gettop(L);
-  if (u->last == entry->obj) return 1;
   u->last = MW_NONE;
-  if (mwb_alive(L, s, entry->obj) && lua_istable(L, top + 1)) {
-    mwb_push_shadow(L, top + 1);
-    lua_replace(L, LAST_SHADOW);
-    u->last = entry->obj;
+  if (mwb_alive(L, s, obj)) {
+    if (lua_istable(L, -1))
+      mwb_push_contents(L, lua_gettop(L));
+    else
+      lua_pushnil(L);
+    lua_replace(L, CONTENTS);
+    lua_replace(L, LAST);
+    u->last = obj;
   }
-  lua_settop(L, top);
+  lua_settop(L, HELD);
   return u->last != MW_NONE;
 }
 
-/* Restores a field of a table by one `rawset`; returns 0 if the field needs
-** more: if a link of a tree comes or goes, a list may get longer, or writes of
-** finalisers wait, which may be overtaken. */
-static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
-  enum { ITS_KEY = HELD + 1, ITS_VALUE };
-  lua_State *L = u->L;
+/* Does one `rawset` restore the field?  Not if a link of a tree comes or goes, a
+** list may get longer, or writes of finalisers wait, which may be overtaken. */
+static int is_simple(lua_State *L, const mwb_state *s, const mw_entry *entry) {
   const mwi_object *r = mwb_object_of(s, entry->obj);
-  int simple;
-  if (entry->kind == MW_METATABLE) {
-    u->last = MW_NONE; /* the object gets another shadow */
+  int links;
+  if (entry->kind == MW_METATABLE || !lua_istable(L, CONTENTS) ||
+      mwb_is_meta(L, ITS_KEY) || (s->needs & MWB_WAITS) != 0)
     return 0;
-  }
-  if (!find_shadow(u, s, entry)) return 0;
-  mwb_unpack(L, HELD, entry, MW_KEY);
-  mwb_unpack(L, HELD, entry, MW_OLD);
-  simple = !mwb_is_meta(L, ITS_KEY);
-  if (r != NULL && (r->needs & MWI_SHORT) &&
-      lua_type(L, ITS_KEY) == LUA_TNUMBER)
-    simple = 0;
-  if (simple && r != NULL && r->nodes != 0) {
-    lua_pushvalue(L, ITS_KEY);
-    simple =
-        lua_rawget(L, LAST_SHADOW) != LUA_TTABLE && !lua_istable(L, ITS_VALUE);
-    lua_pop(L, 1);
-  }
-  simple = simple && (s->needs & MWB_WAITS) == 0;
-  if (simple)
-    lua_rawset(L, LAST_SHADOW);
-  else
-    lua_settop(L, HELD);
-  return simple;
+  if (r == NULL) return 1;
+  if ((r->needs & MWI_SHORT) && lua_type(L, ITS_KEY) == LUA_TNUMBER) return 0;
+  if (r->nodes == 0) return 1;
+  lua_pushvalue(L, ITS_KEY);
+  links = lua_rawget(L, CONTENTS) == LUA_TTABLE || lua_istable(L, ITS_VALUE);
+  lua_pop(L, 1);
+  return !links;
 }
 
 /* An error of a class is kept, and the others are restored; if there is no
@@ -95,14 +82,17 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
     return;
   }
   L = u->L;
-  if (restore_quickly(u, s, entry)) return;
-  if (!mwb_alive(L, s, entry->obj)) {
-    lua_settop(L, HELD);
-    return;
-  }
+  if (u->last != entry->obj && !find_object(u, s, entry->obj)) return;
   mwb_unpack(L, HELD, entry, MW_KEY);
   mwb_unpack(L, HELD, entry, MW_OLD);
+  if (is_simple(L, s, entry)) {
+    lua_rawset(L, CONTENTS);
+    return;
+  }
+  lua_pushvalue(L, LAST);
+  lua_insert(L, ITS_KEY);
   lua_pushlightuserdata(L, (void *)(uintptr_t)entry);
+  if (entry->kind == MW_METATABLE) u->last = MW_NONE; /* its contents move */
   status = mwb_pcall(L, s, mwb_write_back, 4, 0);
   if (status == LUA_ERRMEM) lua_error(L);
   if (status != LUA_OK && lua_isnil(L, FIRST_ERROR))
@@ -115,7 +105,7 @@ static int rewind_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_transaction *tx = (const mwb_transaction *)lua_touserdata(L, TX);
   undo u = {L, MW_NONE};
-  lua_settop(L, LAST_SHADOW);
+  lua_settop(L, CONTENTS);
   mwb_push_values(L, tx->of);
   mwb_check(L, mw_owner_rewind(s->engine, tx->its->number, &u));
   lua_settop(L, FIRST_ERROR);
