@@ -58,19 +58,15 @@ private.keep("paths", function(co)
   return names, orders
 end)
 
--- Forgets what is older than the recorder's seconds.
-local function forget_old(self)
-  if not self.seconds then return end
-  local seq = private.entry_since(now() - self.seconds)
-  if not seq or seq <= private.reader_state(self.reader) then return end
-  private.seek_reader(self.reader, seq)
-  if self.taken then self.taken:forget(seq - 1) end
-end
-
--- Returns the numbers of the first and the last entry.
+-- Returns the numbers of the first and the last entry.  Forgets what is older
+-- than the recorder's seconds.
 local function range(self)
   if self.look then return self.first, self.last end
-  forget_old(self)
+  local seq = self.seconds and private.entry_since(now() - self.seconds)
+  if seq and seq > private.reader_state(self.reader) then
+    private.seek_reader(self.reader, seq)
+    if self.taken then self.taken:forget(seq - 1) end
+  end
   local first, _, last = private.reader_state(self.reader)
   return first, last
 end
