@@ -136,6 +136,12 @@ static int is_settled(const mwi_named *element) {
   return element->serial != 0 && element->settled == element->order;
 }
 
+/* Returns what is known of the object at `index`; NULL if it was never
+** entered. */
+static mwi_named *element_of(lua_State *L, const hierarchy *d, int index) {
+  return mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, index));
+}
+
 static mwi_named *parent_of(const hierarchy *d, const mwi_named *element) {
   return mwi_hierarchy_element(stacks_of(d), element->parent);
 }
@@ -208,10 +214,7 @@ static int push_known(lua_State *L, const hierarchy *d, const mwi_stack *stack,
 ** parent, which is nil for a root */
 static int named(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_hierarchy *h = stacks_of(d);
-  mwi_named *element = mwi_hierarchy_element(h, mwb_handle_of(L, d->state, 1));
-  mw_handle parent = mwb_handle_of(L, d->state, 3);
-  mwi_named *above = mwi_hierarchy_element(h, parent);
+  mwi_named *element = element_of(L, d, 1), *above = element_of(L, d, 3);
   if (element == NULL) return 0;
   if (!lua_isnil(L, 3) && (above == NULL || above->serial == 0)) {
     element->serial = 0;
@@ -225,7 +228,7 @@ static int named(lua_State *L) {
     lua_rawseti(L, 4, mw_slot(element->obj));
     element->serial = ++d->serials;
   }
-  element->parent = parent;
+  element->parent = (above == NULL) ? MW_NONE : above->obj;
   element->above = (above == NULL) ? 0 : above->serial;
   if (above != NULL) above->is_parent = 1;
   element->settled = element->order;
@@ -236,8 +239,7 @@ static int named(lua_State *L) {
 /* sure(object) -> the name, if it need not be looked for */
 static int sure(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element =
-      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
+  mwi_named *element = element_of(L, d, 1);
   if (element == NULL || !make_sure(d, element)) return 0;
   lua_getiuservalue(L, MWB_UPDATA, NAMES);
   lua_rawgeti(L, -1, mw_slot(element->obj));
@@ -247,8 +249,7 @@ static int sure(lua_State *L) {
 /* settled(object): its place holds for the last enter */
 static int settled(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element =
-      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
+  mwi_named *element = element_of(L, d, 1);
   if (element != NULL) element->settled = element->order;
   return 0;
 }
@@ -257,8 +258,7 @@ static int settled(lua_State *L) {
 ** scopes */
 static int renamed(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element =
-      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
+  mwi_named *element = element_of(L, d, 1);
   if (element != NULL) element->serial = 0;
   d->epoch++;
   mwb_turn_context(d->state);
@@ -494,8 +494,8 @@ static int depth_of(lua_State *L) {
   return 1;
 }
 
-/* frame(i) -> object (nil when dead), order, coroutine's handle; frame 1 is the
-** outermost */
+/* frame(i) -> object (nil when dead), order, coroutine's handle, and a number
+** for what executes from frame 1, the outermost, to this one */
 static int frame(lua_State *L) {
   hierarchy *d = data_of(L);
   const mwi_stack *stack = stack_of(L, d);
@@ -504,16 +504,8 @@ static int frame(lua_State *L) {
   mwb_alive(L, d->state, stack->frames[i - 1].obj);
   lua_pushinteger(L, (lua_Integer)stack->frames[i - 1].order);
   lua_pushinteger(L, (lua_Integer)stack->thread);
-  return 3;
-}
-
-/* way(i) -> a number for what executes from frame 1 to `i` */
-static int way(lua_State *L) {
-  hierarchy *d = data_of(L);
-  const mwi_stack *stack = stack_of(L, d);
-  lua_Integer i = lua_tointeger(L, 1);
-  lua_pushinteger(L, (i < 1) ? 0 : (lua_Integer)stack->frames[i - 1].way);
-  return 1;
+  lua_pushinteger(L, (lua_Integer)stack->frames[i - 1].way);
+  return 4;
 }
 
 /* Returns the frame that got this order, from 1 on, or 0.  Orders ascend. */
@@ -535,8 +527,7 @@ static uint32_t frame_of(const mwi_stack *stack, uint64_t order) {
 static int where(lua_State *L) {
   hierarchy *d = data_of(L);
   const mwi_stack *stack = stack_of(L, d);
-  const mwi_named *element =
-      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
+  const mwi_named *element = element_of(L, d, 1);
   if (element == NULL) {
     lua_pushinteger(L, 0);
     return 1;
@@ -551,8 +542,7 @@ static int where(lua_State *L) {
 /* forget(object): it was never entered */
 static int forget(lua_State *L) {
   hierarchy *d = data_of(L);
-  mwi_named *element =
-      mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
+  mwi_named *element = element_of(L, d, 1);
   if (element != NULL) element->order = element->settled = element->serial = 0;
   return 0;
 }
@@ -658,13 +648,13 @@ static int make_class(lua_State *L) {
 ** name; `leave(depth, error)` if somebody is to be told. */
 static int new_hierarchy(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"cut", cut},         {"begin", begin},     {"lose", lose},
-      {"depth", depth_of},  {"frame", frame},     {"way", way},
-      {"where", where},     {"inside", inside},   {"forget", forget},
-      {"list", list},       {"frames", frames},   {"order", last_order},
-      {"told", set_told},   {"named", named},     {"sure", sure},
-      {"settled", settled}, {"renamed", renamed}, {"reset", reset},
-      {"shut", shut},       {"free", free_data},  {NULL, NULL}};
+      {"cut", cut},         {"begin", begin},      {"lose", lose},
+      {"depth", depth_of},  {"frame", frame},      {"where", where},
+      {"inside", inside},   {"forget", forget},    {"list", list},
+      {"frames", frames},   {"order", last_order}, {"told", set_told},
+      {"named", named},     {"sure", sure},        {"settled", settled},
+      {"renamed", renamed}, {"reset", reset},      {"shut", shut},
+      {"free", free_data},  {NULL, NULL}};
   static const luaL_Reg token[] = {{"__close", finish}, {NULL, NULL}};
   mwb_state *s = mwb_enter(L);
   hierarchy *d;

@@ -4,6 +4,7 @@
 */
 #include "trace.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "../base/base.h"
@@ -131,26 +132,19 @@ static void set_key(lua_State *L, int index, mw_trace_details *details) {
   details->len = key.len;
 }
 
-/* Writes "file:line" of the nearest function of the program to `text`, which
-** has room for LUA_IDSIZE + 16 bytes.  Returns the number of bytes. */
+/* Writes "file:line" of the nearest function of the program to `text`.  Returns
+** the number of bytes. */
+#define WHERE_SIZE (LUA_IDSIZE + 16)
 static size_t write_where(lua_State *L, char *text) {
   lua_Debug ar;
-  size_t len;
-  char digits[16], *at = digits + sizeof(digits);
-  int line;
   if (!mwb_find_caller(L, &ar)) return 0;
-  len = strlen(ar.short_src);
-  for (line = ar.currentline; line > 0; line /= 10)
-    *--at = (char)('0' + line % 10);
-  memcpy(text, ar.short_src, len);
-  text[len++] = ':';
-  memcpy(text + len, at, (size_t)(digits + sizeof(digits) - at));
-  return len + (size_t)(digits + sizeof(digits) - at);
+  return (size_t)snprintf(text, WHERE_SIZE, "%s:%d", ar.short_src,
+                          ar.currentline);
 }
 
 uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
   mw_trace_details details;
-  char where[LUA_IDSIZE + 16];
+  char where[WHERE_SIZE];
   int top = lua_gettop(L);
   uint64_t id;
   if (!mwb_is_running(s) || !lua_checkstack(L, LUA_MINSTACK)) return 0;

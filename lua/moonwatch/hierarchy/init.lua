@@ -26,14 +26,13 @@ local WEAK = { __mode = "k" }
 local Hierarchy = check.class "hierarchy"
 private.hierarchy_class(Hierarchy) -- enter and leave
 
-local function its_own(self, name)
-  check.self(metatable(self) == Hierarchy, name, "hierarchy", self)
+local function its_own(self, name, depth)
+  check.self(metatable(self) == Hierarchy, name, "hierarchy", self, depth)
   return private.its(self)
 end
 
 local function its_open(self, name)
-  check.self(metatable(self) == Hierarchy, name, "hierarchy", self)
-  local its = private.its(self)
+  local its = its_own(self, name, 1)
   if its.closed then
     error(("calling '%s' on a hierarchy that is closed"):format(name), 3)
   end

@@ -414,7 +414,7 @@ local function find(its, site, obj, frame, caller, nested)
   if frame == 1 or caller == nil or own and own.of == its.sites[caller] then
     return own
   end
-  local way = frame > 0 and its.engine.way(frame - 1) or caller
+  local way = frame > 0 and select(4, its.engine.frame(frame - 1)) or caller
   local found = search(its, site, obj, frame > 0 and
     callers_on_stack(its, frame) or callers_above(its, caller),
     frame > 0 and site.way == way, nested)
