@@ -128,16 +128,13 @@ static void add_timed(lua_State *L, const mwb_scope *timed) {
   lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, orders), to = 0;
   lua_createtable(L, (int)n + 2, 0);
   while (i <= n || timed != NULL) {
-    size_t len;
-    const char *name;
     if (i <= n) lua_rawgeti(L, orders, i);
-    if (i <= n && (timed == NULL || (uint64_t)lua_tointeger(L, -1) <=
-                                        mwb_scope_entered(timed))) {
+    if (i <= n &&
+        (timed == NULL || (uint64_t)lua_tointeger(L, -1) <= timed->entered)) {
       lua_rawgeti(L, orders - 1, i++);
     } else {
-      name = mwb_scope_name(timed, &len);
-      lua_pushlstring(L, name, len);
-      timed = mwb_inner_scope(timed);
+      lua_pushlstring(L, timed->name.bytes, timed->name.len);
+      timed = timed->inner[MWB_OPEN];
     }
     lua_rawseti(L, orders + 1, ++to);
     lua_settop(L, orders + 1);

@@ -19,16 +19,14 @@
 #include "../journal/journal.h"
 
 /* Pushes a new lane. */
-static mwb_lane *push_new(lua_State *L, const mwb_state *s, mw_thread number) {
+static mwb_lane *push_new(lua_State *L, mw_thread number) {
   mwb_lane *lane =
       (mwb_lane *)lua_newuserdatauv(L, sizeof(mwb_lane), MWB_HANDLES);
   memset(lane, 0, sizeof(mwb_lane));
   lane->number = number;
   lua_newtable(L);
   lua_setiuservalue(L, -2, MWB_ELEMENTS);
-  lua_newtable(L);
-  mwb_push(L, s, MWB_WEAK);
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L, "v");
   lua_setiuservalue(L, -2, MWB_HANDLES);
   return lane;
 }
@@ -36,7 +34,7 @@ static mwb_lane *push_new(lua_State *L, const mwb_state *s, mw_thread number) {
 /* lane(thread, number) -> lane, protected: there may be no memory. */
 static int new_lane(lua_State *L) {
   const mwb_state *s = (const mwb_state *)lua_touserdata(L, 3);
-  push_new(L, s, (mw_thread)lua_tointeger(L, 2));
+  push_new(L, (mw_thread)lua_tointeger(L, 2));
   mwb_push(L, s, MWB_THREADS);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, -3);
@@ -161,10 +159,6 @@ void mwb_note_measuring(lua_State *L, mwb_state *s, int soon) {
 void mwb_open_lanes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_new_ephemeron(L, MWB_THREADS);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  mwb_keep(L, s, MWB_WEAK);
-  s->trace->lane = push_new(L, s, MWB_MAIN);
+  s->trace->lane = push_new(L, MWB_MAIN);
   mwb_keep(L, s, MWB_LANE);
 }

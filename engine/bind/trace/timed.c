@@ -63,22 +63,9 @@ enum { DATA = 1, LANE };
 /* User values of an element: the strings to which it points. */
 enum { NAMED = 1, COLUMNED };
 
-typedef struct text {
-  const char *bytes; /* NULL: none */
-  size_t len;
-} text;
-
 /* What the time of a scope with a column is added to: the scope is the
 ** outermost one with its name, with its column, or of all. */
 enum { COUNTS_NAME = 1, COUNTS_COLUMN = 2, COUNTS = 4, COUNTS_ALL = 7 };
-
-struct mwb_scope {
-  mwb_scope *outer[MWB_LISTS], *inner[MWB_LISTS];
-  lua_Integer place;
-  uint64_t entered; /* see mwb_scope_entered */
-  text name, column;
-  unsigned counts; /* COUNTS_NAME..., if it is in the second list, or 0 */
-};
 
 typedef mwb_scope element;
 
@@ -97,37 +84,38 @@ typedef struct scope {
   uint8_t changed; /* have data come since the begin? */
 } scope;
 
-static int is_same(text a, text b) {
+static int is_same(mwb_text a, mwb_text b) {
   return a.len == b.len &&
          (a.bytes == b.bytes || memcmp(a.bytes, b.bytes, a.len) == 0);
 }
 
-/* Makes an element the innermost one in a list. */
-static void link_element(mwb_lane *lane, element *e, int which) {
-  mwb_scopes *list = &lane->scopes[which];
-  e->outer[which] = list->innermost;
-  e->inner[which] = NULL;
-  list->innermost = e;
-  if (e->outer[which] == NULL)
-    list->outermost = e;
-  else
-    e->outer[which]->inner[which] = e;
+/* Returns what leads to an element from outside in a list, and from inside. */
+static inline element **from_outside(mwb_lane *lane, const element *e,
+                                     int list) {
+  return (e->outer[list] == NULL) ? &lane->outermost[list]
+                                  : &e->outer[list]->inner[list];
 }
 
-static void unlink_element(mwb_lane *lane, element *e, int which) {
-  mwb_scopes *list = &lane->scopes[which];
-  if (e->outer[which] == NULL)
-    list->outermost = e->inner[which];
-  else
-    e->outer[which]->inner[which] = e->inner[which];
-  if (e->inner[which] == NULL)
-    list->innermost = e->outer[which];
-  else
-    e->inner[which]->outer[which] = e->outer[which];
+static inline element **from_inside(mwb_lane *lane, const element *e,
+                                    int list) {
+  return (e->inner[list] == NULL) ? &lane->innermost[list]
+                                  : &e->inner[list]->outer[list];
+}
+
+/* Makes an element the innermost one in a list. */
+static void link_element(mwb_lane *lane, element *e, int list) {
+  e->outer[list] = lane->innermost[list];
+  e->inner[list] = NULL;
+  *from_outside(lane, e, list) = *from_inside(lane, e, list) = e;
+}
+
+static void unlink_element(mwb_lane *lane, element *e, int list) {
+  *from_outside(lane, e, list) = e->inner[list];
+  *from_inside(lane, e, list) = e->outer[list];
 }
 
 static lua_Integer next_place(const mwb_lane *lane) {
-  const element *e = lane->scopes[MWB_OPEN].innermost;
+  const element *e = lane->innermost[MWB_OPEN];
   return (e == NULL) ? 1 : e->place + 1;
 }
 
@@ -195,7 +183,7 @@ static void count_scope(lua_State *L, scope *sc, int index, int column) {
   mine->column.bytes = lua_tolstring(L, column, &mine->column.len);
   sc->column = 1;
   sc->counts = COUNTS_ALL;
-  for (e = sc->lane->scopes[MWB_COUNTING].innermost; e != NULL; e = outer) {
+  for (e = sc->lane->innermost[MWB_COUNTING]; e != NULL; e = outer) {
     unsigned same = e->counts & COUNTS;
     outer = e->outer[MWB_COUNTING];
     if (is_same(e->name, mine->name)) same |= e->counts & COUNTS_NAME;
@@ -571,18 +559,7 @@ static int begin_scope(lua_State *L) {
 
 const mwb_scope *mwb_outermost_scope(lua_State *L, const mwb_state *s) {
   const mwb_lane *lane = mwb_known_lane(L, s);
-  return (lane == NULL) ? NULL : lane->scopes[MWB_OPEN].outermost;
-}
-
-const mwb_scope *mwb_inner_scope(const mwb_scope *sc) {
-  return sc->inner[MWB_OPEN];
-}
-
-uint64_t mwb_scope_entered(const mwb_scope *sc) { return sc->entered; }
-
-const char *mwb_scope_name(const mwb_scope *sc, size_t *len) {
-  *len = sc->name.len;
-  return sc->name.bytes;
+  return (lane == NULL) ? NULL : lane->outermost[MWB_OPEN];
 }
 
 /* current_scope([name]) -> scope or nil */
@@ -591,14 +568,14 @@ static int current_scope(lua_State *L) {
   const mwb_lane *lane;
   const element *e;
   int any = lua_isnoneornil(L, 1);
-  text name;
+  mwb_text name;
   mwb_check_dot(L, "current_scope", lua_gettop(L));
   if (!any && lua_type(L, 1) != LUA_TSTRING)
     return mwb_bad_argument(L, "current_scope", 1, 1, "string");
   lua_settop(L, 1);
   name.bytes = lua_tolstring(L, 1, &name.len);
   lane = mwb_known_lane(L, s);
-  e = (lane == NULL) ? NULL : lane->scopes[MWB_OPEN].innermost;
+  e = (lane == NULL) ? NULL : lane->innermost[MWB_OPEN];
   if (e != NULL) mwb_push_lane(L, s);
   for (; e != NULL; e = e->outer[MWB_OPEN])
     if ((any || is_same(e->name, name)) && push_scope(L, 2, e)) return 1;

@@ -12,17 +12,11 @@
 #include "../traps/trap.h"
 #include "../watch/watch.h"
 
-/* {======================================================
-** Names
-** ======================================================= */
-
 static mw_name name_in(mwb_state *s, const char *category, const char *name,
                        size_t len) {
   mw_name c = mw_trace_name(s->engine, category, strlen(category), 0);
   return mw_trace_name(s->engine, name, len, c);
 }
-
-/* }====================================================== */
 
 /* {======================================================
 ** Events of writes, clocks and library scopes
@@ -233,20 +227,16 @@ static int counter(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   const char *name;
   size_t len;
-  mw_value value;
+  mw_trace_value v;
   check_name(L, "counter");
   lua_settop(L, 2);
   if (lua_type(L, 2) != LUA_TNUMBER)
     return mwb_bad_argument(L, "counter", 2, 2, "number");
   if (!mwb_is_running(s)) return 0;
   name = lua_tolstring(L, 1, &len);
-  value.type = lua_isinteger(L, 2) ? MW_TINTEGER : MW_TFLOAT;
-  if (value.type == MW_TINTEGER)
-    value.u.i = (int64_t)lua_tointeger(L, 2);
-  else
-    value.u.f = lua_tonumber(L, 2);
+  set_plain(L, 2, &v);
   mw_trace_counter(s->engine, mwb_thread(L, s),
-                   mw_trace_name(s->engine, name, len, 0), &value);
+                   mw_trace_name(s->engine, name, len, 0), &v.value);
   return 0;
 }
 

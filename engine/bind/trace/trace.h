@@ -21,7 +21,6 @@ enum {
   MWB_THREADS,  /* coroutine -> its lane, weakly held: see lane.c */
   MWB_LANE,     /* the lane of the main program */
   MWB_YIELD,    /* what was coroutine.yield before ours */
-  MWB_WEAK,     /* the metatable of tables of scopes: see timed.c */
   MWB_TIMER,    /* f(name, nanoseconds, column, ...): see `tell_time` */
   MWB_SOURCES,  /* name of a source -> whether the source is traced */
   MWB_CONTEXTS, /* the function that calls mw.context's hooks, */
@@ -110,20 +109,28 @@ mw_trace *mwb_check_trace(lua_State *L, const mwb_state *s, const char *name);
 /* Nanoseconds since a fixed moment; never goes back.  An `mw_now`. */
 int64_t mwb_now(void *ud);
 
-/* A scope of mw.timed that is open, and is traced or measured. */
-typedef struct mwb_scope mwb_scope;
+typedef struct mwb_text {
+  const char *bytes; /* NULL: none */
+  size_t len;
+} mwb_text;
 
-/* Returns the outermost such scope of the running coroutine, or NULL; and the
-** next one inside a scope.  Scopes last until code in Lua or a finaliser may
-** run.  Need no memory. */
+/* The lists of a coroutine's scopes: those that are open, and those of them
+** whose time is added to what is spent.  See timed.c. */
+enum { MWB_OPEN, MWB_COUNTING, MWB_LISTS };
+
+/* What stands for a scope of mw.timed while it is open, and is traced or
+** measured.  Lasts until code in Lua or a finaliser may run. */
+typedef struct mwb_scope {
+  struct mwb_scope *outer[MWB_LISTS], *inner[MWB_LISTS];
+  lua_Integer place;
+  uint64_t entered; /* objects that hierarchies had entered at its begin */
+  mwb_text name, column;
+  unsigned counts; /* in the second list: to what its time is added, or 0 */
+} mwb_scope;
+
+/* Returns the outermost one of the running coroutine, or NULL.  Needs no
+** memory. */
 const mwb_scope *mwb_outermost_scope(lua_State *L, const mwb_state *s);
-const mwb_scope *mwb_inner_scope(const mwb_scope *scope);
-
-/* Returns how many objects hierarchies had entered when the scope began. */
-uint64_t mwb_scope_entered(const mwb_scope *scope);
-
-/* Returns a scope's name, which lasts as long as the scope. */
-const char *mwb_scope_name(const mwb_scope *scope, size_t *len);
 
 /* }====================================================== */
 
@@ -135,20 +142,12 @@ const char *mwb_scope_name(const mwb_scope *scope, size_t *len);
 
 enum { MWB_ELEMENTS = 1, MWB_HANDLES }; /* user values of a lane: see timed.c */
 
-/* The lists of a coroutine's scopes: those that are open, and those of them
-** whose time is added to what is spent.  See timed.c. */
-enum { MWB_OPEN, MWB_COUNTING, MWB_LISTS };
-
-typedef struct mwb_scopes {
-  struct mwb_scope *innermost, *outermost;
-} mwb_scopes;
-
 typedef struct mwb_lane {
   mw_thread number; /* in traces */
   uint32_t open;    /* scopes that are open in the coroutine */
   int64_t since;    /* when the coroutine was suspended; 0: it is not */
   int64_t waited;   /* how long it was suspended while scopes were open */
-  mwb_scopes scopes[MWB_LISTS];
+  mwb_scope *innermost[MWB_LISTS], *outermost[MWB_LISTS];
 } mwb_lane;
 
 /* Returns the lane of the running coroutine, or NULL.  Needs no memory. */

@@ -44,15 +44,11 @@ static int append(void *ud, const char *bytes, size_t n) {
 }
 
 static void begin(encoder *en, lua_State *L, mwb_state *s, int is_event) {
+  mwi_json out = {append, s, en->buffer, 0, sizeof(en->buffer), 0};
   en->L = L;
   en->s = s;
   en->is_event = is_event;
-  en->out.sink = append;
-  en->out.ud = s;
-  en->out.buffer = en->buffer;
-  en->out.n = 0;
-  en->out.size = sizeof(en->buffer);
-  en->out.failed = 0;
+  en->out = out;
   s->trace->n_scratch = 0;
 }
 
@@ -97,10 +93,7 @@ static void put_value(encoder *en, int index, int depth) {
       put_number(en, index);
       break;
     case LUA_TBOOLEAN:
-      if (lua_toboolean(L, index))
-        mwi_json_literal(&en->out, "true");
-      else
-        mwi_json_literal(&en->out, "false");
+      mwi_json_form(&en->out, "%s", lua_toboolean(L, index) ? "true" : "false");
       break;
     case LUA_TTABLE:
       put_table(en, index, depth);
@@ -196,12 +189,9 @@ static int is_full(const encoder *en) {
 
 /* Puts how many elements or fields the text does not have, after a comma. */
 static void put_rest(encoder *en, int is_list, lua_Unsigned n) {
-  if (n == 0) return;
-  mwi_json_literal(&en->out, ",");
-  if (!is_list) mwi_json_literal(&en->out, "\"[\xE2\x80\xA6]\":");
-  mwi_json_literal(&en->out, "\"\xE2\x80\xA6 ");
-  mwi_json_integer(&en->out, (int64_t)n);
-  mwi_json_literal(&en->out, " more\"");
+  if (n > 0)
+    mwi_json_form(&en->out, ",%s\"\xE2\x80\xA6 %d more\"",
+                  is_list ? "" : "\"[\xE2\x80\xA6]\":", (int64_t)n);
 }
 
 static void put_array(encoder *en, int index, lua_Unsigned n, int depth) {
@@ -239,16 +229,6 @@ static void put_object(encoder *en, int index, lua_Unsigned all, int depth) {
   mwi_json_literal(&en->out, "}");
 }
 
-/* Puts what a table is whose fields are not shown. */
-static void put_deep(encoder *en, lua_Unsigned n) {
-  mwi_json_literal(&en->out, "\"\xE2\x80\xA6 a table with ");
-  mwi_json_integer(&en->out, (int64_t)n);
-  if (n == 1)
-    mwi_json_literal(&en->out, " field, deeper than 8\"");
-  else
-    mwi_json_literal(&en->out, " fields, deeper than 8\"");
-}
-
 /* A circle ends where it is too deep. */
 static void put_table(encoder *en, int index, int depth) {
   lua_State *L = en->L;
@@ -261,7 +241,9 @@ static void put_table(encoder *en, int index, int depth) {
   if (mwb_push_shadow(L, index)) index = lua_gettop(L);
   n = count_fields(L, index, &is_list);
   if (depth >= MAX_DEPTH)
-    put_deep(en, n);
+    mwi_json_form(&en->out,
+                  "\"\xE2\x80\xA6 a table with %d field%s, deeper than 8\"",
+                  (int64_t)n, (n == 1) ? "" : "s");
   else if (is_list && depth > 0)
     put_array(en, index, n, depth + 1);
   else
