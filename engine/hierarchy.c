@@ -18,10 +18,6 @@
 #define STACKS (MWI_PAGE * sizeof(mwi_stack))
 #define NAMES (MWI_PAGE * sizeof(mwi_named))
 
-/* {======================================================
-** Hierarchies
-** ======================================================= */
-
 int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes) {
   mwi_hierarchies *part = &e->scope;
   mwi_hierarchy *fresh;
@@ -77,12 +73,6 @@ void mwi_hierarchy_blocks(mw_engine *e, mwi_visit f) {
     if (part->all[i] != NULL) blocks_of(e, part->all[i], f);
   f(e, part->all, part->size * sizeof(*part->all));
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** Stacks
-** ======================================================= */
 
 static mwi_stack *find(const mw_engine *e, mw_hierarchy scopes,
                        mw_handle thread) {
@@ -182,5 +172,3 @@ void mwi_hierarchy_forget(mw_engine *e, uint32_t slot) {
     if (stack != NULL) free_stack(e, h, stack + slot % MWI_PAGE);
   }
 }
-
-/* }====================================================== */

@@ -110,7 +110,6 @@ static inline void mwi_hierarchy_push(mwi_hierarchy *h, mwi_stack *stack,
   mwi_assert(stack->n < stack->size);
   frame->obj = obj;
   frame->name = name;
-  frame->note = 0;
   frame->order = ++*h->orders;
   frame->way = (below ^ obj) * 0x9E3779B97F4A7C15u;
   frame->way ^= frame->way >> 32;

@@ -905,12 +905,11 @@ typedef uint32_t mw_hierarchy;
 typedef struct mw_frame {
   mw_handle obj;
   uint32_t name;
-  uint32_t note;   /* the host's, 0 at first */
+  uint32_t before; /* the engine's */
   uint64_t order;  /* number of the enter, which ascends and is never given
                    ** twice */
   uint64_t way;    /* the same for all frames below which the stack has the same
                    ** objects, and for others hardly ever */
-  uint32_t before; /* the engine's */
 } mw_frame;
 
 /* Opens a hierarchy: `*scopes` is the number.  MW_NOMEM. */
@@ -1048,9 +1047,7 @@ typedef struct mw_trace_details {
   uint64_t guards;     /* how many guards were called; 0: left out */
   const char *context; /* the text of a JSON array; NULL: left out */
   size_t context_len;
-  int same_time; /* the event has the time of the event before: to ask for the
-                 ** time costs more than the rest of the event */
-  size_t size;   /* see mw_host_set */
+  size_t size; /* see mw_host_set */
 } mw_trace_details;
 
 /* Returns whether the running trace knows the object, and with it a label. */

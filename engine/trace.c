@@ -453,7 +453,7 @@ uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
   its.now_type = set_value(e, t, &details->now, MAX_VALUE, &its.now);
   if (details->where != NULL)
     its.where = text_of(e, t, details->where, details->where_len, MAX_KEY);
-  if (!details->same_time) t->latest = time_of(e, t);
+  t->latest = time_of(e, t);
   its.kind = MWI_TRACE_INSTANT;
   its.has = MWI_ARGS_CHANGE;
   its.thread = thread;

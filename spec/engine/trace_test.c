@@ -534,22 +534,6 @@ static void changes_have_any_keys(mw_engine *e, heap *h) {
   check(mw_trace_len(t) == 8 && mw_trace_lost(t) == 1995);
 }
 
-static void changes_have_the_time_of_the_event_before(mw_engine *e, heap *h) {
-  mw_trace *t = begin(e, 8);
-  mw_trace_details d;
-  (void)h;
-  memset(&d, 0, sizeof(d));
-  d.same_time = 1;
-  mw_trace_change(e, 1, name(e, "a"), &d); /* with the time of the start */
-  check(write_as(e, t, MW_CHROME) == MW_OK && strstr(text, "\"ts\":0.000,"));
-  mw_trace_instant(e, 1, name(e, "i"), NULL, 0);
-  mw_trace_change(e, 1, name(e, "a"), &d);
-  mw_trace_instant(e, 1, name(e, "i"), NULL, 0);
-  check(write_as(e, t, MW_CHROME) == MW_OK);
-  check(strstr(text, "\"ts\":3.000,\"name\":\"a\""));
-  check(strstr(text, "\"ts\":4.500,\"name\":\"i\""));
-}
-
 static void clocks_have_their_names(mw_engine *e, heap *h) {
   mw_trace *t = begin(e, 8);
   mw_clock c = 0;
@@ -615,8 +599,6 @@ const test trace_tests[] = {
     {"a trace is cleared", a_trace_is_cleared},
     {"floats are written with the digits they need", floats_are_exact},
     {"changes have any keys, in bounded memory", changes_have_any_keys},
-    {"a change may have the time of the event before",
-     changes_have_the_time_of_the_event_before},
     {"clocks have their names", clocks_have_their_names},
     {"any bytes are names, and come out as JSON", any_name_is_a_string},
     {"a trace without memory or a sink says so", says_what_did_not_work},

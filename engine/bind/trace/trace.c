@@ -145,7 +145,6 @@ uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
   details.obj = h;
   details.label = details.where = details.context = NULL;
   details.guards = 0;
-  details.same_time = 0;
   set_key(L, KEY, &details);
   set_value(L, s, OLD, &details.old);
   set_value(L, s, VALUE, &details.now);
