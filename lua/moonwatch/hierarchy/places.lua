@@ -409,17 +409,20 @@ end
 -- Returns the place of an object: below what executes and holds it, else the
 -- one where it still is; or nil.
 local function find(its, site, obj, frame, caller, nested)
-  local own = site.place
-  own = own and is_there(its, own, obj) and own or nil
-  if frame == 1 or caller == nil or own and own.of == its.sites[caller] then
-    return own
+  local place = site.place
+  if frame ~= 1 and caller ~= nil then
+    if place and place.of == its.sites[caller] and
+      is_there(its, place, obj) then
+      return place
+    end
+    local way = frame > 0 and select(4, its.engine.frame(frame - 1)) or caller
+    local found = search(its, site, obj, frame > 0 and
+      callers_on_stack(its, frame) or callers_above(its, caller),
+      frame > 0 and site.way == way, nested)
+    if found then return found end
+    if frame > 0 then site.way = way end
   end
-  local way = frame > 0 and select(4, its.engine.frame(frame - 1)) or caller
-  local found = search(its, site, obj, frame > 0 and
-    callers_on_stack(its, frame) or callers_above(its, caller),
-    frame > 0 and site.way == way, nested)
-  if not found and frame > 0 then site.way = way end
-  return found or own
+  return place and is_there(its, place, obj) and place or nil
 end
 
 --- Finds out where an object is that may have been entered since.  Returns its
