@@ -8,6 +8,8 @@
 local check = require "moonwatch.check"
 local private = require("moonwatch.core").private
 
+local raw = private.raw
+
 local sandbox = {}
 
 local BASE = "assert error getmetatable ipairs next pairs pcall print " ..
@@ -38,7 +40,7 @@ local OURS = { [""] = ours,
 local function copy(its, lua, library, names, twins)
   local replaced = OURS[library] or {}
   for name in names:gmatch "%S+" do
-    local value = rawget(lua, name)
+    local value = rawget(raw(lua), name)
     its[name] = value ~= nil and replaced[name] or value
     if value ~= nil then twins[value] = its[name] end
   end
@@ -50,7 +52,7 @@ local function globals(env)
   local its, twins = {}, {}
   copy(its, _G, "", BASE, twins)
   for library, names in pairs(LIBRARIES) do
-    local lua = rawget(_G, library)
+    local lua = rawget(raw(_G), library)
     if type(lua) == "table" then
       its[library] = {}
       copy(its[library], lua, library, names, twins)

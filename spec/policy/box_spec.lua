@@ -264,6 +264,17 @@ describe("a box", function()
     assert.same(expected, select(2, run(mw.sandbox(), code)))
   end)
 
+  it("has Lua's functions while the globals are tracked", function()
+    local box
+    mw.transaction({ globals = _G }, function()
+      mw.track(string)
+      box = mw.sandbox()
+    end)
+    mw.untrack(string)
+    assert.same({ true, 5, "xx" },
+      { run(box, "return select(2, next { 5 }), string.rep('x', 2)") })
+  end)
+
   it("replaces Lua's own functions in what it is given", function()
     local box = mw.sandbox { env = { rep = string.rep, str = string,
       co = coroutine.create, mine = print } }
