@@ -55,13 +55,6 @@ function Comparison:fail(what, depth)
   json.fail(what, node)
 end
 
--- Tells whether two tables differ; nil if they have not been looked at.
-function Comparison:known(x, y)
-  if self.mates[x] == y then return self.differing[x] end
-  local others = self.others[x]
-  return others and others[y]
-end
-
 -- Is a value of this type, which is equal to its counterpart, a scalar?
 local function is_good(kind, value)
   if kind == "number" then return value - value == 0 end
@@ -95,7 +88,8 @@ function Comparison:differ_at(value, other)
     if self.seen[x] then self.shared[x] = true end
     self.seen[x] = true
   end
-  local differs = self:known(x, y)
+  local differs, others = self.differing[x], self.others[x]
+  if self.mates[x] ~= y then differs = others and others[y] end
   if differs == nil then return self:tables(x, y) end
   return differs
 end
