@@ -39,53 +39,32 @@ void mwi_json_put(mwi_json *out, const char *text, size_t len) {
   }
 }
 
-/* {======================================================
-** Numbers
-** ======================================================= */
-
-/* Writes the digits of `n`, at least `least` of them, so that the last is
-** before `end`; returns the place of the first. */
-static char *digits(char *end, uint64_t n, int least) {
-  for (; n > 0 || least > 0; n /= 10, least--) *--end = (char)('0' + n % 10);
-  return end;
-}
-
-static uint64_t magnitude(int64_t n) {
-  return (n < 0) ? 0 - (uint64_t)n : (uint64_t)n;
-}
-
-void mwi_json_integer(mwi_json *out, int64_t n) {
-  char text[24], *end = text + sizeof(text);
-  char *at = digits(end, magnitude(n), 1);
+/* Puts n / 10^places with all these places, of which 21 are the most. */
+static void put_fixed(mwi_json *out, int64_t n, int places) {
+  char text[48], *end = text + sizeof(text), *at = end;
+  uint64_t m = (n < 0) ? 0 - (uint64_t)n : (uint64_t)n;
+  for (; places > 0; places--, m /= 10) *--at = (char)('0' + m % 10);
+  if (at < end) *--at = '.';
+  do *--at = (char)('0' + m % 10);
+  while ((m /= 10) > 0);
   if (n < 0) *--at = '-';
   mwi_json_put(out, at, (size_t)(end - at));
 }
 
-void mwi_json_thousandths(mwi_json *out, int64_t n) {
-  char text[28], *end = text + sizeof(text);
-  uint64_t m = magnitude(n);
-  char *at = digits(end, m % 1000, 3);
-  *--at = '.';
-  at = digits(at, m / 1000, 1);
-  if (n < 0) *--at = '-';
-  mwi_json_put(out, at, (size_t)(end - at));
-}
+void mwi_json_integer(mwi_json *out, int64_t n) { put_fixed(out, n, 0); }
+
+void mwi_json_thousandths(mwi_json *out, int64_t n) { put_fixed(out, n, 3); }
 
 #define FEWEST 15
 #define MOST 17
 
 /* Puts n * 10^power. */
-static void put_digits(mwi_json *out, uint64_t n, int power) {
-  char text[48], *end = text + sizeof(text), *at = end;
+static void put_digits(mwi_json *out, int64_t n, int power) {
   for (; n % 10 == 0; power++) n /= 10;
-  if (power > 0 || power < -MOST - 4) {
-    mwi_json_form(out, "%de%d", (int64_t)n, (int64_t)power);
-    return;
-  }
-  for (; power < 0; power++, n /= 10) *--at = (char)('0' + n % 10);
-  if (at < end) *--at = '.';
-  at = digits(at, n, 1);
-  mwi_json_put(out, at, (size_t)(end - at));
+  if (power > 0 || power < -MOST - 4)
+    mwi_json_form(out, "%de%d", n, (int64_t)power);
+  else
+    put_fixed(out, n, -power);
 }
 
 /* Puts a float > 0 by the fewest digits, from 15 on, of which `strtod` reads
@@ -94,7 +73,7 @@ static void put_digits(mwi_json *out, uint64_t n, int power) {
 static void put_float(mwi_json *out, double value) {
   char text[48];
   const char *at;
-  uint64_t all = 0;
+  int64_t all = 0;
   int n, most;
   for (most = FEWEST; most <= MOST; most++) {
     snprintf(text, sizeof(text), "%.*e", most - 1, value);
@@ -102,7 +81,7 @@ static void put_float(mwi_json *out, double value) {
   }
   for (at = text, n = 0; *at != 'e'; at++) {
     if (*at < '0' || *at > '9') continue;
-    all = all * 10 + (uint64_t)(*at - '0');
+    all = all * 10 + (*at - '0');
     n++;
   }
   put_digits(out, all, atoi(at + 1) - (n - 1));
@@ -124,12 +103,6 @@ void mwi_json_number(mwi_json *out, double x) {
     put_float(out, (x < 0) ? -x : x);
   }
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** Strings
-** ======================================================= */
 
 /* The least code of a sequence, by its bytes. */
 static const uint32_t least_code[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -210,8 +183,6 @@ void mwi_json_string(mwi_json *out, const char *text, size_t len) {
   mwi_json_put(out, text + from, at - from);
   mwi_json_literal(out, "\"");
 }
-
-/* }====================================================== */
 
 static void put_handle(mwi_json *out, mw_handle h) {
   uint32_t age = (uint32_t)(h >> 32);

@@ -70,10 +70,6 @@ static void show(lua_State *L, const mwb_state *s) {
   lua_settop(L, target);
 }
 
-/* {======================================================
-** Metamethods of views
-** ======================================================= */
-
 static void push_self(lua_State *L, const mwb_state *s) {
   if (!push_target(L, s, 1)) luaL_error(L, "a view expected");
 }
@@ -98,12 +94,6 @@ static int view_len(lua_State *L) {
   lua_len(L, 2);
   return 1;
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** Raw functions of a box
-** ======================================================= */
 
 /* Replaces a view at `index` by what it shows.  Returns whether it was one. */
 static int unveil(lua_State *L, int index) {
@@ -250,12 +240,6 @@ static int box_setmetatable(lua_State *L) {
   return 1;
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** For the library's Lua files
-** ======================================================= */
-
 /* view(table[, object]) -> view; the table stands for the object */
 static int view(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
@@ -307,5 +291,3 @@ void mwb_open_views(lua_State *L) {
   luaL_setfuncs(L, given, 3);
   lua_pop(L, 1);
 }
-
-/* }====================================================== */
