@@ -21,10 +21,6 @@
 #define MWI_MAXCLOCK UINT32_MAX
 #endif
 
-/* {======================================================
-** Opening and closing
-** ======================================================= */
-
 static mwi_clock *clock_of(const mw_engine *e, mw_clock c) {
   mwi_check_call(c < e->clock.n);
   return &e->clock.clocks[c];
@@ -72,12 +68,6 @@ void mwi_clock_blocks(mw_engine *e, mwi_visit f) {
   f(e, part->clocks, part->size * sizeof(mwi_clock));
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** Generations
-** ======================================================= */
-
 int64_t mw_clock_now(const mw_engine *e, mw_clock c) {
   return (int64_t)clock_of(e, c)->now;
 }
@@ -98,12 +88,6 @@ void mw_clock_reset(mw_engine *e, mw_clock c) {
   mwi_column_drop(e, &clock_of(e, c)->tags, sizeof(mwi_clock_page));
   set_now(e, c, 0);
 }
-
-/* }====================================================== */
-
-/* {======================================================
-** Tags
-** ======================================================= */
 
 int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h) {
   mwi_clock *clock = clock_of(e, c);
@@ -159,5 +143,3 @@ mw_handle mw_clock_next(const mw_engine *e, mw_walk *w) {
   }
   return MW_NONE;
 }
-
-/* }====================================================== */

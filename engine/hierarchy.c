@@ -33,12 +33,6 @@ int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes) {
   return MW_OK;
 }
 
-static void free_stack(mw_engine *e, mwi_hierarchy *h, mwi_stack *stack) {
-  mwi_hierarchy_cut(h, stack, 0);
-  mwi_free(e, stack->frames, stack->size * sizeof(mw_frame));
-  memset(stack, 0, sizeof(mwi_stack));
-}
-
 void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes) {
   mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
   mwi_stack *stack;
@@ -169,6 +163,10 @@ void mwi_hierarchy_forget(mw_engine *e, uint32_t slot) {
     mwi_stack *stack;
     if (h == NULL) continue;
     stack = (mwi_stack *)mwi_column_page(&h->stacks, slot);
-    if (stack != NULL) free_stack(e, h, stack + slot % MWI_PAGE);
+    if (stack == NULL) continue;
+    stack += slot % MWI_PAGE;
+    mwi_hierarchy_cut(h, stack, 0);
+    mwi_free(e, stack->frames, stack->size * sizeof(mw_frame));
+    memset(stack, 0, sizeof(mwi_stack));
   }
 }

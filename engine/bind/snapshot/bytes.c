@@ -47,10 +47,6 @@ uint64_t mwb_get_fixed(const unsigned char *from, int size) {
   return n;
 }
 
-/* {======================================================
-** Writing
-** ======================================================= */
-
 void *mwb_grow_block(lua_State *L, int index, size_t used, size_t size) {
   void *block = lua_newuserdatauv(L, size, 0);
   if (used > 0) memcpy(block, lua_touserdata(L, index), used);
@@ -139,12 +135,6 @@ int mwb_put_value(mwb_output *o, int index) {
   }
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** Reading
-** ======================================================= */
-
 void mwb_fail(lua_State *L, const char *message) {
   lua_createtable(L, 1, 0);
   lua_pushstring(L, message);
@@ -225,5 +215,3 @@ void mwb_get_other(mwb_input *in, mwb_item *item, int tag) {
       mwb_fail(in->L, "a value has an unknown kind");
   }
 }
-
-/* }====================================================== */
