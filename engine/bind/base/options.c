@@ -75,21 +75,18 @@ static void check_needs(lua_State *L, const char *name, int arg,
   }
 }
 
-/* Pushes a text for a key that is no option. */
-static const char *push_key_text(lua_State *L, int index) {
-  if (lua_type(L, index) == LUA_TSTRING || lua_type(L, index) == LUA_TNUMBER)
-    return luaL_tolstring(L, index, NULL);
-  return lua_pushfstring(L, "(a %s)", luaL_typename(L, index));
-}
-
 /* The number of the option whose name is at -2, or raises. */
 static int find_option(lua_State *L, const char *name, int arg,
                        const mwb_option *options) {
-  int i, is_string = lua_type(L, -2) == LUA_TSTRING;
-  for (i = 0; is_string && options[i].name != NULL; i++)
+  int i, type = lua_type(L, -2);
+  for (i = 0; type == LUA_TSTRING && options[i].name != NULL; i++)
     if (is_text(L, -2, options[i].name)) return i;
+  if (type == LUA_TSTRING || type == LUA_TNUMBER)
+    luaL_tolstring(L, -2, NULL);
+  else
+    lua_pushfstring(L, "(a %s)", lua_typename(L, type));
   return luaL_error(L, "bad argument #%d to '%s' (unknown option '%s')", arg,
-                    name, push_key_text(L, -2));
+                    name, lua_tostring(L, -1));
 }
 
 int mwb_read_options(lua_State *L, const char *name, int arg,
