@@ -15,16 +15,9 @@ function literal.is_name(value)
     not value:find "[\128-\255]" and not KEYWORDS[value]
 end
 
--- The function for each type returns the text of a value of that type.
-literal.write = {}
-
-function literal.write.string(s)
-  return (("%q"):format(s):gsub("\\\n", "\\n"):gsub("\r", "\\r"))
-end
-
 -- Returns the shortest text that Lua reads as the same number, of the same
 -- type.
-function literal.write.number(n)
+local function text_of_number(n)
   if math.type(n) == "integer" then return ("%q"):format(n) end
   if n ~= n then return "(0/0)" end
   if n == math.huge then return "1e999" end
@@ -35,12 +28,15 @@ function literal.write.number(n)
   return text:find "[%.e]" and text or text .. ".0"
 end
 
-function literal.write.boolean(b) return tostring(b) end
-
-literal.write["nil"] = function() return "nil" end
-
---- Returns the text of nil, a boolean, a number or a string.
-function literal.of(value) return literal.write[type(value)](value) end
+--- Returns the text of nil, a boolean, a number or a string; nil for others.
+function literal.of(value)
+  local kind = type(value)
+  if kind == "string" then
+    return (("%q"):format(value):gsub("\\\n", "\\n"):gsub("\r", "\\r"))
+  end
+  if kind == "number" then return text_of_number(value) end
+  return (value == nil or kind == "boolean") and tostring(value) or nil
+end
 
 --- Returns the text that follows the text of a table to name one of its fields.
 function literal.field(key)

@@ -31,7 +31,7 @@ local function name_of(object, way)
   if not way then return label.of(object) or "a " .. type(object) end
   local parts = { "root" }
   for i, key in ipairs(way) do
-    parts[i + 1] = literal.write[type(key)] and literal.field(key) or
+    parts[i + 1] = literal.of(key) and literal.field(key) or
       "[" .. type(key) .. "]"
   end
   return table.concat(parts)
@@ -68,7 +68,7 @@ function report.prepare(root, matching, frame, first, second)
     while write do
       for _, name in ipairs { "object", "key", "old", "new" } do
         local value = write[name]
-        if value ~= nil and not literal.write[type(value)] then
+        if value ~= nil and not literal.of(value) then
           value = matching:first(value)
           known[value] = matching:way(value, before)
         end
