@@ -65,7 +65,6 @@ static const void *taken(checker *c, const mwi_pool *pool, uint32_t i,
 #define watch_number(i) element(mwi_watch, watch.watches, i)
 #define node_number(i) element(mwi_node, tree.nodes, i)
 #define member_number(i) element(mwi_member, tree.members, i)
-#define edge_number(i) element(mwi_edge, tree.edges, i)
 #define reach_number(i) element(mwi_reach, tree.reaches, i)
 #define stake_number(i) element(mwi_stake, journal.stakes, i)
 
@@ -156,8 +155,8 @@ static void verify_clocks(checker *c) {
 
 /* Returns the object that is the root of a reach, MW_NONE for none. */
 static mw_handle root_object(checker *c, uint32_t reach) {
-  uint32_t m = reach_number(reach)->root;
-  return (m == 0) ? MW_NONE : node_number(member_number(m)->node)->obj;
+  const mwi_member *m = reach_number(reach)->root;
+  return (m == NULL) ? MW_NONE : m->node->obj;
 }
 
 static int waits(const mwi_watch *w) {
@@ -202,7 +201,7 @@ static void verify_watch(checker *c, const mwi_object *r, uint32_t i,
   if (!has_ended) verify_twins(c, i);
   if (w->reach != 0 && !has_ended) {
     const mwi_reach *reach = reach_number(w->reach);
-    holds(reach->top == w->reach && reach->heard > 0);
+    holds(reach->graph == reach && reach->heard > 0);
     holds(root_object(c, w->reach) == r->obj);
   }
   if (!waits(w)) return;
@@ -303,110 +302,105 @@ static void verify_watches(checker *c) {
 ** The tree
 ** ======================================================= */
 
-static uint64_t order_of(checker *c, uint32_t m) {
-  return reach_number(member_number(m)->reach)->order;
+static uint64_t order_of(checker *c, const mwi_member *m) {
+  return reach_number(m->reach)->order;
 }
 
-/* Returns the member of a node in a reach, 0 for none. */
-static uint32_t member_of(checker *c, uint32_t n, uint32_t reach) {
-  uint32_t m = node_number(n)->members;
-  while (m != 0 && member_number(m)->reach != reach) m = member_number(m)->next;
+/* Returns the member with a number, NULL for 0. */
+static const mwi_member *numbered(checker *c, uint32_t i) {
+  return (i == 0) ? NULL : member_number(i);
+}
+
+/* Returns the member of a node in a reach, NULL for none. */
+static const mwi_member *member_of(checker *c, const mwi_node *n,
+                                   const mwi_reach *reach) {
+  const mwi_member *m = numbered(c, n->members);
+  while (m != NULL && m->reach != reach->number) m = numbered(c, m->next);
   return m;
 }
 
-/* Returns the member from which `via` leads to member `m`, 0 for none. */
-static uint32_t member_above(checker *c, uint32_t m) {
-  const mwi_member *its = member_number(m);
-  const mwi_edge *via = edge_number(its->via);
-  const mwi_node *parent = node_number(via->parent);
-  if (via->child != its->node) return 0;
-  if (parent->graph == MWI_COMMON) return member_of(c, via->parent, its->reach);
-  return (reach_number(parent->graph)->below == its->reach) ? parent->members
-                                                            : 0;
+/* Returns the member from which `via` leads to member `m`, NULL for none. */
+static const mwi_member *member_above(checker *c, const mwi_member *m) {
+  const mwi_node *parent = m->via->parent;
+  const mwi_reach *reach = reach_number(m->reach);
+  if (m->via->child != m->node) return NULL;
+  return member_of(c, parent, reach);
 }
 
 /* What the edges lead to from a member is in the reach, too. */
-static void verify_member(checker *c, uint32_t m) {
-  const mwi_member *its = member_number(m);
-  const mwi_reach *reach = reach_number(its->reach);
-  uint32_t i;
+static void verify_member(checker *c, const mwi_member *m) {
+  const mwi_reach *reach = reach_number(m->reach);
+  const mwi_edge *i;
   c->members++;
-  c->orphans += its->queued;
+  c->orphans += m->queued;
   if (reach->root == m)
-    holds(its->via == 0 && !its->queued);
+    holds(m->via == NULL && !m->queued);
   else
-    holds(its->via != 0 ? member_above(c, m) != 0 : its->queued);
-  for (i = node_number(its->node)->outs; i != 0; i = edge_number(i)->next_out)
-    holds(member_of(c, edge_number(i)->child, reach->below) != 0);
+    holds(m->via != NULL ? member_above(c, m) != NULL : m->queued);
+  for (i = m->node->outs; i != NULL; i = i->next_out)
+    holds(member_of(c, i->child, reach) != NULL);
 }
 
 /* The members are in the order of their reaches. */
-static void verify_node(checker *c, uint32_t node) {
-  const mwi_node *n = node_number(node);
-  const mwi_edge *its;
-  uint32_t i, prev = 0, m;
+static void verify_node(checker *c, const mwi_node *n) {
+  const mwi_edge *i, *before = NULL;
+  const mwi_member *m = numbered(c, n->members), *prev = NULL;
   c->nodes++;
-  holds(n->members != 0 && !n->waits);
-  for (m = n->members; m != 0; prev = m, m = member_number(m)->next) {
-    uint32_t reach = member_number(m)->reach;
-    holds(n->graph == (reach_number(reach)->filtered ? reach : MWI_COMMON) &&
-          member_number(m)->node == node);
-    holds(prev == 0 || (member_number(m)->prev == prev &&
-                        order_of(c, prev) < order_of(c, m)));
+  holds(node_number(n->number) == n && m != NULL && !n->waits);
+  for (; m != NULL; prev = m, m = numbered(c, m->next)) {
+    holds(n->graph == reach_number(m->reach)->graph && m->node == n);
+    holds(prev == NULL || (m->prev == prev->number && prev->next == m->number &&
+                           order_of(c, prev) < order_of(c, m)));
     verify_member(c, m);
   }
-  holds(member_number(n->members)->prev == prev);
-  for (prev = 0, i = n->ins; i != 0; prev = i, i = its->next_in) {
-    its = edge_number(i);
-    holds(its->child == node && its->prev_in == prev);
-    holds(its->count > 0 || node_number(its->parent)->scans);
+  holds(member_number(n->members)->prev == prev->number);
+  for (i = n->ins; i != NULL; before = i, i = i->next_in) {
+    holds(i->child == n && i->prev_in == before);
+    holds(i->count > 0 || i->parent->scans);
     c->ins++;
   }
-  for (prev = 0, i = n->outs; i != 0; prev = i, i = its->next_out) {
-    its = edge_number(i);
-    holds(its->parent == node && its->prev_out == prev);
-    holds(stands_in(&c->e->tree.table, mwi_pair_hash(node, its->child), i));
+  for (before = NULL, i = n->outs; i != NULL; before = i, i = i->next_out) {
+    uint32_t hash = mwi_pair_hash(n->number, i->child->number);
+    holds(i->parent == n && i->prev_out == before);
+    holds(stands_in(&c->e->tree.table, hash, i->number));
     c->outs++;
   }
 }
 
 /* The common node is the first one. */
 static void verify_nodes_of(checker *c, const mwi_object *r) {
-  uint32_t i, prev = 0;
+  const mwi_node *n = (r->nodes == 0) ? NULL : node_number(r->nodes);
+  uint64_t order = 0;
   int links = 0;
-  holds(has_bit(r, MWI_TREE) == (r->nodes != 0));
-  for (i = r->nodes; i != 0; prev = i, i = node_number(i)->next) {
-    const mwi_node *its = node_number(i);
-    holds(its->obj == r->obj);
-    holds(prev == 0 || its->graph != MWI_COMMON);
-    holds(prev == 0 || node_number(prev)->graph == MWI_COMMON ||
-          order_of(c, node_number(prev)->members) < order_of(c, its->members));
-    links |= its->outs != 0;
-    verify_node(c, i);
+  holds(has_bit(r, MWI_TREE) == (n != NULL));
+  for (; n != NULL; order = n->graph->order, n = n->next) {
+    holds(n->obj == r->obj);
+    holds(n->graph->order > order || n->number == r->nodes ||
+          (n->graph->order == order && n->graph->n_keys > n->depth));
+    links |= n->outs != NULL;
+    verify_node(c, n);
   }
   holds(has_bit(r, MWI_LINKS) == links);
 }
 
 /* Below the ground are the silent roots. */
 static void verify_ground(checker *c) {
-  uint32_t ground = c->e->tree.ground, m, n, i;
-  if (ground == 0) return;
-  m = reach_number(ground)->root;
-  n = member_number(m)->node;
-  verify_node(c, n);
-  holds(member_number(m)->reach == ground && node_number(n)->ins == 0);
-  for (i = node_number(n)->outs; i != 0; i = edge_number(i)->next_out) {
-    const mwi_edge *its = edge_number(i);
-    holds(its->hint.type == MW_TNIL && its->count == 1);
-  }
+  const mwi_reach *ground = c->e->tree.ground;
+  const mwi_edge *i;
+  if (ground == NULL) return;
+  verify_node(c, ground->root->node);
+  holds(reach_number(ground->root->reach) == ground);
+  holds(ground->root->node->ins == NULL);
+  for (i = ground->root->node->outs; i != NULL; i = i->next_out)
+    holds(i->hint.type == MW_TNIL && i->count == 1);
 }
 
-/* A reach in use has a first layer, which counts the members. */
+/* A reach counts its members. */
 static void verify_reaches(checker *c) {
   uint32_t i, n = 0;
   for (i = 1; i <= c->e->tree.reaches.n; i++) {
     const mwi_reach *its = reach_number(i);
-    c->reaches += its->top != 0;
+    c->reaches += its->graph != NULL;
     n += its->n;
   }
   holds(n == c->members);
@@ -414,39 +408,40 @@ static void verify_reaches(checker *c) {
 
 /* An orphan that has gone is in no other list. */
 static void verify_orphans(checker *c) {
-  uint32_t m, n = 0;
-  for (m = c->e->tree.orphans; m != 0; m = member_number(m)->chain) {
-    const mwi_member *its = member_number(m);
-    holds(its->queued && ++n <= c->e->tree.members.n);
-    if (its->node != 0) continue;
+  const mwi_member *m = c->e->tree.orphans;
+  const mwi_node *n = c->e->tree.released;
+  uint32_t all = 0;
+  for (; m != NULL; m = numbered(c, m->chain)) {
+    holds(m->queued && ++all <= c->e->tree.members.n);
+    if (m->node != NULL) continue;
     c->members++;
     c->orphans++;
   }
-  holds(n == c->orphans);
-  for (m = c->e->tree.released; m != 0; m = node_number(m)->next) {
-    holds(node_number(m)->members == 0 && node_number(m)->outs == 0);
+  holds(all == c->orphans);
+  for (; n != NULL; n = n->next) {
+    holds(n->members == 0 && n->outs == NULL);
     holds(++c->nodes <= c->e->tree.nodes.n);
   }
 }
 
 /* From a member, `via` leads to its root or to an orphan.  `seen` holds 2 for
 ** those already known to be right, 1 for those on this path. */
-static void verify_path(checker *c, uint32_t from) {
-  uint32_t reach = member_number(from)->reach, m = from;
-  uint32_t root = reach_number(reach_number(reach)->top)->root;
-  for (; c->seen[m] == 0 && member_number(m)->via != 0;) {
-    c->seen[m] = 1;
-    m = member_above(c, m);
-    holds(c->seen[m] != 1); /* no cycle */
+static void verify_path(checker *c, const mwi_member *from) {
+  const mwi_member *root = reach_number(from->reach)->root, *m = from;
+  for (; c->seen[m->number] == 0 && m->via != NULL; m = member_above(c, m)) {
+    c->seen[m->number] = 1;
+    holds(c->seen[member_above(c, m)->number] != 1); /* no cycle */
   }
-  holds(c->seen[m] == 2 || m == root || member_number(m)->queued);
-  for (c->seen[m] = 2, m = from; c->seen[m] != 2; m = member_above(c, m))
-    c->seen[m] = 2;
+  holds(c->seen[m->number] == 2 || m == root || m->queued);
+  for (c->seen[m->number] = 2, m = from; c->seen[m->number] != 2;
+       m = member_above(c, m))
+    c->seen[m->number] = 2;
 }
 
 static void verify_tree(checker *c) {
   const mwi_tree *part = &c->e->tree;
-  uint32_t slot, n, m;
+  const mwi_member *m;
+  uint32_t slot;
   verify_ground(c);
   verify_reaches(c);
   verify_orphans(c);
@@ -459,8 +454,10 @@ static void verify_tree(checker *c) {
   if (c->seen == NULL) return; /* paths are not checked without memory */
   for (slot = 1; slot < c->e->identity.top; slot++) {
     const mwi_object *r = mwi_object_of(&c->e->watch, slot);
-    for (n = (r == NULL) ? 0 : r->nodes; n != 0; n = node_number(n)->next)
-      for (m = node_number(n)->members; m != 0; m = member_number(m)->next)
+    const mwi_node *n =
+        (r == NULL || r->nodes == 0) ? NULL : node_number(r->nodes);
+    for (; n != NULL; n = n->next)
+      for (m = numbered(c, n->members); m != NULL; m = numbered(c, m->next))
         verify_path(c, m);
   }
 }

@@ -22,8 +22,6 @@
 /* In a function with an engine `e`: the element of a pool. */
 #define dumped(type, pool, i) \
   ((const type *)mwi_pool_at(&e->pool, i, sizeof(type)))
-#define dumped_member(i) dumped(mwi_member, tree.members, i)
-#define dumped_node(i) dumped(mwi_node, tree.nodes, i)
 
 static void put_value(mwi_json *out, const mw_value *v) {
   static const char *const forms[] = {
@@ -65,36 +63,44 @@ static void put_edge(mwi_json *out, const mwi_edge *edge) {
   if (edge->count > 1) put(out, " and %u more", edge->count - 1);
 }
 
-static void dump_member(mwi_json *out, const mw_engine *e, uint32_t m) {
-  const mwi_member *its = dumped_member(m);
-  const mwi_reach *reach = dumped(mwi_reach, tree.reaches, its->reach);
-  const mwi_edge *edge;
+static void dump_member(mwi_json *out, const mw_engine *e,
+                        const mwi_member *m) {
+  const mwi_reach *reach = dumped(mwi_reach, tree.reaches, m->reach);
+  int is_root = m == reach->root;
   mw_handle top = reach->obj, parent;
-  if (m == reach->root)
+  if (is_root)
     put(out, "  root");
   else
     put(out, (top == MW_NONE) ? "  below the ground" : "  below %h", top);
-  if (its->via == 0) {
-    put(out, (m == reach->root) ? "\n" : ": an orphan\n");
+  if (m->via == NULL) {
+    put(out, is_root ? "\n" : ": an orphan\n");
     return;
   }
-  edge = dumped(mwi_edge, tree.edges, its->via);
-  parent = dumped_node(edge->parent)->obj;
+  parent = m->via->parent->obj;
   if (parent != MW_NONE) { /* not from the ground? */
     put(out, ": ");
-    put_edge(out, edge);
+    put_edge(out, m->via);
     put(out, " of %h", parent);
   }
   put(out, "\n");
 }
 
-static void dump_edges(mwi_json *out, const mw_engine *e, uint32_t node) {
-  const mwi_edge *edge;
-  uint32_t i;
-  for (i = dumped_node(node)->outs; i != 0; i = edge->next_out) {
-    edge = dumped(mwi_edge, tree.edges, i);
-    put(out, "  holds %h under ", dumped_node(edge->child)->obj);
-    put_edge(out, edge);
+/* Shows the members of all nodes; and the edges of the first one, for others
+** have some of these. */
+static void dump_nodes(mwi_json *out, const mw_engine *e,
+                       const mwi_node *first) {
+  const mwi_node *n;
+  const mwi_member *m;
+  const mwi_edge *i;
+  uint32_t number;
+  for (n = first; n != NULL; n = n->next)
+    for (number = n->members; number != 0; number = m->next) {
+      m = dumped(mwi_member, tree.members, number);
+      dump_member(out, e, m);
+    }
+  for (i = first->outs; i != NULL; i = i->next_out) {
+    put(out, "  holds %h under ", i->child->obj);
+    put_edge(out, i);
     put(out, "\n");
   }
 }
@@ -105,7 +111,7 @@ static void dump_record(mwi_json *out, const mw_engine *e,
                                       "tracked with what is below", "invalid",
                                       "is being walked"};
   const mwi_field *f;
-  uint32_t i, n;
+  uint32_t i;
   put(out, "object %h: %u writes", r->obj, r->count);
   put_words(out, words,
             (r->watched ? 1u : 0u) | (unsigned)r->tracked << 1 |
@@ -120,11 +126,7 @@ static void dump_record(mwi_json *out, const mw_engine *e,
     put(out, "\n");
     dump_watches(out, e, f->first);
   }
-  for (n = r->nodes; n != 0; n = dumped_node(n)->next)
-    for (i = dumped_node(n)->members; i != 0; i = dumped_member(i)->next)
-      dump_member(out, e, i);
-  if (r->nodes != 0) /* other nodes of the object have some of these */
-    dump_edges(out, e, r->nodes);
+  if (r->nodes != 0) dump_nodes(out, e, dumped(mwi_node, tree.nodes, r->nodes));
 }
 
 static void dump_clocks(mwi_json *out, const mw_engine *e) {

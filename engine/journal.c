@@ -873,7 +873,7 @@ int mw_object_untrack(mw_engine *e, mw_handle obj) {
   below = r->tracked == 2;
   r->tracked = 0;
   if (below) mw_root_end_silent(e, obj);
-  mwi_tree_end_roots(e, obj, 1);
+  mwi_tree_end_roots(e, obj, 1, NULL);
   return MW_OK;
 }
 

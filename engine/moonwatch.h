@@ -326,8 +326,7 @@ typedef struct mw_change {
   int flags_only;    /* do all watches that fire have MW_FLAG? */
   void *host;        /* for the host's use, in `mw_call` */
   uint64_t number;   /* see mw_change_number; 0 at first */
-  uint32_t node;     /* the engine's, for `mw_change_path`; 0 at first; */
-  uint32_t reach;    /* likewise: the reach of a deep watch with a filter */
+  uint32_t reach;    /* the engine's, for `mw_change_path`; 0 at first */
   mw_watch_id watch; /* that is called, if it is a one-shot with MW_ASK */
 } mw_change;
 

@@ -13,96 +13,102 @@
 #define mwi_stamp_age(stamp) ((uint32_t)((stamp) >> 32))
 #define mwi_stamp_changed(stamp) ((uint32_t)(stamp))
 
+typedef struct mwi_node mwi_node;
+typedef struct mwi_member mwi_member;
+typedef struct mwi_reach mwi_reach;
+typedef struct mwi_edge mwi_edge;
+
 /* An object in a graph, with the edges to and from it. */
-typedef struct mwi_node {
-  uint32_t next; /* of the object; or the next released, or free, node */
-  uint32_t ins,
-      outs;         /* the edges to this node, the newest first, and from it */
+struct mwi_node {
+  uint32_t number;
   uint32_t members; /* the first one: one in each reach of the graph that has
                       ** the object, in the order of the reaches */
-  uint32_t graph;   /* MWI_COMMON, or the filtered reach, or layer */
-  uint32_t linked;  /* the number of the scan that has linked its fields; 0:
-                      ** they are not linked yet, */
+  mwi_node *next;   /* of the object; or the next released node */
+  mwi_edge *ins, *outs; /* to this node, the newest first, and from it */
+  mwi_reach *graph;
+  mw_handle obj;        /* MW_NONE: the ground */
+  mwi_node *queue;      /* in a search or spread: the next node, */
+  mwi_edge *toward;     /* in a search: of the path from this node */
+  uint32_t linked;      /* the number of the scan that has linked its fields; 0:
+                    ** they are not linked yet, */
+  uint32_t left;        /* the age in which a field last stopped holding the
+                    ** object, or the node was made, or released */
   uint32_t scans : 1;   /* or are being linked */
   uint32_t refuses : 1; /* may a field hold what was left out there? */
-  uint32_t waits : 1;   /* in a search or spread: is the node in the queue? */
-  uint32_t queue;       /* there: the next node, */
-  uint32_t toward;      /* in a search: the edge of the path from this node */
-  uint32_t left;        /* the age in which a field last stopped holding the
-                        ** object, or the node was made, or released */
-  mw_handle obj;        /* MW_NONE: the ground */
-} mwi_node;
+  uint32_t waits : 1;   /* is the node in the queue? */
+  uint32_t depth;       /* in a reach of a path, else 0 */
+};
 
-#define MWI_COMMON UINT32_MAX
-
-/* An object below a root, or the root itself. */
-typedef struct mwi_member {
+/* An object below a root, or the root itself; 40 bytes, for there is one for
+** each root above. */
+struct mwi_member {
+  uint32_t number;
   uint32_t next, prev; /* members of the node; in the first one, `prev` is the
                        ** last */
-  uint32_t node;       /* 0: gone, but still in the list of orphans */
-  uint32_t reach;      /* the number of the reach, in one of a path the layer */
-  uint32_t via;        /* the edge on the path from the root; 0 for none */
   uint32_t chain;      /* the next orphan */
-  uint32_t queued : 1; /* is the member in the list of orphans? */
-  uint32_t seen : 31;  /* the last search that found no path to this member */
   uint32_t came;       /* the age in which the member was made */
-} mwi_member;
+  uint32_t reach : 31;
+  uint32_t queued : 1; /* is the member in the list of orphans? */
+  mwi_node *node;      /* NULL: gone, but still in the list of orphans */
+  mwi_edge *via;       /* on the path from the root; NULL for none */
+};
 
 /* The objects below a root, with the root; or the objects below all silent
-** roots.  A filtered reach has only some of these.  A reach of a path has
-** layers, one for each key: see tree.c. */
-typedef struct mwi_reach {
-  uint32_t root;         /* in `top`: the root's member; 0: ended */
-  uint32_t top;          /* the first layer */
-  uint32_t below;        /* the children's layer, 0 for none */
-  uint32_t rule;         /* the host's, 0 for none */
-  uint32_t n;            /* in `top`: the members of all layers */
-  uint32_t heard;        /* if filtered, in `top`: the watches, of which a
-                         ** claimed one may wait again */
-  uint32_t filtered : 1; /* is there a path or a rule? */
-  uint32_t kept : 2;     /* does the reach stay when nobody hears?  See
-                         ** mw_filter */
-  uint32_t logs : 1;     /* does a reader want `news`?  Then nobody hears */
-  uint32_t missed : 1;   /* were some forgotten? */
-  mw_handle obj;         /* the root's, MW_NONE: the ground, or ended */
-  uint64_t order;        /* ascends with each begin of a reach or layer */
-  mw_value key;          /* of the field that leads on; MW_TNIL: any field */
-  mw_handle *news;       /* objects that became members, or ceased to be */
+** roots.  A filtered reach has only some of these. */
+struct mwi_reach {
+  uint32_t number;  /* 0: it is the common graph */
+  uint32_t rule;    /* the host's, 0 for none */
+  mwi_reach *graph; /* itself if it is filtered, else the common one; NULL:
+                       ** the reach is free */
+  mwi_member *root; /* NULL: ended */
+  mw_handle obj;    /* the root's, MW_NONE: the ground, or ended */
+  uint64_t order;   /* ascends with each begin of a reach */
+  mw_value *keys;   /* of a path, MW_TNIL: any; NULL: it has none */
+  uint32_t n_keys;
+  uint32_t n;          /* its members */
+  uint32_t heard;      /* if filtered: the watches, of which a claimed one may
+                       ** wait again */
+  uint32_t kept : 2;   /* does the reach stay when nobody hears?  See mw_filter.
+                       ** With MWI_LOGGED a reader wants `news`, nobody hears */
+  uint32_t missed : 1; /* were some forgotten? */
   uint32_t n_news, size_news;
-} mwi_reach;
+  mw_handle *news; /* objects that became members, or ceased to be */
+};
 
 /* What fields of an object hold another object. */
-typedef struct mwi_edge {
-  uint32_t next_in, prev_in;   /* edges to the child */
-  uint32_t next_out, prev_out; /* edges from the parent */
-  uint32_t parent, child;      /* nodes */
-  uint32_t count : 31;         /* of the fields */
-  uint32_t sure : 1;           /* is the hint surely the key of such a field? */
+struct mwi_edge {
+  uint32_t number;
+  uint32_t count : 31; /* of the fields */
+  uint32_t sure : 1;   /* is the hint surely the key of such a field? */
+  mwi_node *parent;    /* NULL: the edge is free */
+  mwi_node *child;
+  mwi_edge *next_in, *prev_in;   /* edges to the child */
+  mwi_edge *next_out, *prev_out; /* edges from the parent */
   uint32_t age;    /* in which the field of the hint came to hold the child */
   uint32_t others; /* the last one in which another of the fields did, or 0 */
   mw_value hint;   /* a key */
-} mwi_edge;
+};
 
 typedef struct mwi_tree {
   mwi_pool nodes, members, edges, reaches;
   mwi_table table;    /* (parent, child) -> edge */
+  mwi_reach common;   /* the common graph */
   uint64_t order;     /* of the newest reach */
-  uint32_t ground;    /* the reach of all silent roots, or 0 */
-  uint32_t scans;     /* the number of the last scan that has ended */
-  uint32_t orphans;   /* members that lost their path, not yet resolved: the */
-  uint32_t last;      /* first and the last one */
-  uint32_t released;  /* nodes below no root */
-  uint32_t moves;     /* increases with each link and unlink by a write */
-  uint32_t steps;     /* of climbs since orphans were resolved */
-  uint32_t lost;      /* orphans since then that have not come back; or more */
-  uint64_t changes;   /* increases when an edge comes or goes */
+  uint64_t changes;   /* increases when a member or an edge comes or goes */
   uint64_t shortened; /* `changes` when `shortest` got the shortest path */
-  uint32_t shortest;  /* a member */
-  uint32_t search;    /* the number of the search for paths */
-  uint32_t left;      /* the age in which a field last stopped holding a node */
-  int forgets;        /* is an object being forgotten that has died? */
-  uint32_t version;   /* increases when a member comes or goes */
-  uint32_t found;     /* a member that was found lately, perhaps gone since */
+  mwi_member *shortest;
+  mwi_member *found;   /* that was found lately, perhaps gone since */
+  mwi_edge *recent;    /* that counted lately, perhaps gone since */
+  mwi_reach *ground;   /* of all silent roots, or NULL */
+  mwi_member *orphans; /* members that lost their path, not yet resolved: the */
+  mwi_member *last;    /* first and the last one */
+  mwi_node *released;  /* nodes below no root */
+  uint32_t scans;      /* the number of the last scan that has ended */
+  uint32_t moves;      /* increases with each link and unlink by a write */
+  uint32_t steps;      /* of climbs since orphans were resolved */
+  uint32_t lost;       /* orphans since then that have not come back; or more */
+  uint32_t left; /* the age in which a field last stopped holding a node */
+  int forgets;   /* is an object being forgotten that has died? */
 } mwi_tree;
 
 /* The hash of the edge between two nodes. */
@@ -120,21 +126,18 @@ MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 ** of their reaches.  The caller may do anything with the engine between two
 ** steps; a reach that begins then is not part of the climb. */
 typedef struct mwi_climb {
-  uint32_t member; /* the object's, below the returned root */
-  uint32_t top;    /* the reach */
-  uint32_t filter; /* the reach, if it is filtered, else 0 */
-  uint32_t common; /* the next member of the common node, and the next other */
-  uint32_t node;   /* node, of the tree with this version */
-  uint32_t version;
-  uint64_t order;  /* of the member's layer */
-  uint64_t newest; /* the order of the newest layer at the first step */
+  mwi_member *member; /* the object's, below the returned root */
+  mwi_member *common; /* the next member of the common node, and the next other
+                      ** node, after so many changes of the tree */
+  mwi_node *node;
+  uint64_t changes;
+  uint64_t order;  /* of the member's reach */
+  uint64_t newest; /* the order of the newest reach at the first step */
 } mwi_climb;
 
-/* Returns the record of the first root above an object which hears of a write
-** to the object's field, and of the next root; NULL at the end.  A root with
+/* Returns the record of the next root above an object which hears of a write to
+** the object's field, NULL at the end.  The climb begins as zeros.  A root with
 ** several reaches is returned for each. */
-MWI_API mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r,
-                                   const mw_value *key, mwi_climb *climb);
 MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
                                   const mw_value *key, mwi_climb *climb);
 
@@ -162,8 +165,10 @@ MWI_API int mwi_reach_has(mw_engine *e, mw_reach reach, mw_handle obj);
 /* `mw_tree_released` may return the object again, if there is memory. */
 MWI_API void mwi_tree_release(mw_engine *e, mw_handle obj);
 
-/* Ends all reaches of a root that are `kept` so. */
-MWI_API void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept);
+/* Ends the reaches of a root that are `kept` so; with a reach `except`, only
+** those with a filter that nobody hears, but that one. */
+MWI_API void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept,
+                                const mwi_reach *except);
 
 /* Returns the rule of a reach of a root that is `kept` so, 0 for none. */
 MWI_API uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept);

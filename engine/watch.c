@@ -561,7 +561,7 @@ int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   for_each(e, r, lose_result);
   for_each(e, r, end_watch);
   unlink_ended(e);
-  mwi_tree_end_roots(e, obj, 0);
+  mwi_tree_end_roots(e, obj, 0, NULL);
   r->watched = 0;
   r->layout++;
   return MW_OK;
@@ -819,13 +819,13 @@ static void visit_roots(mw_engine *e, mwi_object *r, event *ev, visitor f) {
   mw_handle obj = r->obj;
   mwi_climb climb;
   mwi_object *root;
+  memset(&climb, 0, sizeof(climb));
   ev->below = MW_DEEP;
-  for (root = mwi_tree_first(e, r, &ev->change->key, &climb);
-       root != NULL && r->obj == obj && !ev->refused;
-       root = mwi_tree_next(e, r, &ev->change->key, &climb)) {
+  while (r->obj == obj && !ev->refused &&
+         (root = mwi_tree_next(e, r, &ev->change->key, &climb)) != NULL) {
     mw_value key = {MW_TNIL, {0}};
-    ev->change->node = climb.member;
-    ev->change->reach = ev->reach = climb.filter;
+    ev->change->reach = climb.member->reach;
+    ev->reach = mwi_reach_filter(e, ev->change->reach);
     if (root->fields != 0) mwi_tree_top(e, &climb, &key);
     f(e, root, &key, ev);
   }

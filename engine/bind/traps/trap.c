@@ -64,7 +64,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.flags_only = 0;
   w->change.number = 0;
   w->change.host = w;
-  w->change.node = w->change.reach = 0;
+  w->change.reach = 0;
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
   w->has_old = w->shows = w->batched = w->ignored = w->called = w->failed = 0;

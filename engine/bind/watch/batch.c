@@ -176,7 +176,7 @@ static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
   w->obj = row->obj;
   w->change.kind = row->kind;
   w->change.number = row->number;
-  w->change.node = 0;
+  w->change.reach = 0;
   push_values(L, b);
   for (i = 0; i < PARTS; i++) {
     lua_rawgeti(L, -1, place_of(n + 1) + i);

@@ -429,10 +429,11 @@ static void put_other(mwb_write *w, uint32_t edge) {
   mw_handle former = former_child(w, &same);
   mwb_store_field(w);
   if (same) return;
+  if (former != MW_NONE) {
+    mw_tree_unlink(e, w->obj, &w->change.key, former);
+    if (w->is_stored) count_former(w, former);
+  }
   if (edge != 0) mwi_tree_add(e, edge, &w->change.key);
-  if (former == MW_NONE) return;
-  mw_tree_unlink(e, w->obj, &w->change.key, former);
-  if (w->is_stored) count_former(w, former);
 }
 
 /* Returns the edge to the table to be stored if a link has only to count, else
