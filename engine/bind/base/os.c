@@ -10,7 +10,7 @@
 #define _XOPEN_SOURCE 700 /* likewise, and for clock_gettime and realpath */
 #endif
 
-#include "base.h"
+#include "os.h"
 
 #include <errno.h>
 #include <stdio.h>

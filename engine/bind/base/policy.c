@@ -5,6 +5,7 @@
 #include "base.h"
 
 #include "../traps/traps.h"
+#include "os.h"
 
 /* hooks{descend, ignored, watched, unwatched, deserted, snapshot, restore};
 ** `false` for a question that the policy does not answer */

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "../base/base.h"
+#include "../base/os.h"
 #include "../journal/journal.h"
 
 /* {======================================================

@@ -7,6 +7,7 @@
 ** anything but a plain file, is written to directly.  Between opening and
 ** closing a file nothing can raise.
 */
+#include "../base/os.h"
 
 #include <errno.h>
 #include <stdio.h>
