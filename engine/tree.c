@@ -89,7 +89,7 @@ static inline mwi_member *get_member(const mw_engine *e, uint32_t i) {
   return (i == 0) ? NULL : member_at(e, i);
 }
 
-/* Return the first node of an object, NULL for none.  The record may be NULL. */
+/* Returns the first node of an object, whose record may be NULL; or NULL. */
 static inline mwi_node *first_node(const mw_engine *e, const mwi_object *r) {
   return (r == NULL || r->nodes == 0) ? NULL : node_at(e, r->nodes);
 }
@@ -99,8 +99,8 @@ static inline mwi_node *nodes_of(const mw_engine *e, mw_handle obj) {
   return (r == NULL || r->nodes == 0) ? NULL : node_at(e, r->nodes);
 }
 
-/* Returns the first member of node `n` and the next ones of its object, NULL for
-** none. */
+/* Returns the first member of node `n` and the next ones of its object, NULL
+** for none. */
 static mwi_member *first_member(const mw_engine *e, const mwi_node *n) {
   return (n == NULL) ? NULL : get_member(e, n->members);
 }
@@ -180,8 +180,8 @@ static mwi_member *find_member(mw_engine *e, mw_handle obj,
   return (n == NULL) ? NULL : member_in(e, n, reach);
 }
 
-/* Returns the member of a node, which an edge joins to that of `m`, in the reach
-** of `m`; NULL for none. */
+/* Returns the member of a node, which an edge joins to that of `m`, in the
+** reach of `m`; NULL for none. */
 static mwi_member *beside(mw_engine *e, const mwi_node *n,
                           const mwi_member *m) {
   return member_in(e, n, reach_of(e, m));

@@ -76,12 +76,12 @@ typedef struct mwb_begun {
 struct mwb_coroutine {
   mwb_held held; /* what the entries of the coroutine's transactions hold */
   mwb_state *s;
-  lua_State *L;    /* NULL: the coroutine is gone */
-  int place;       /* in the registry, */
-  int kept;        /* and is the table of held values there? */
-  int has_values;  /* is there such a table? */
-  uint32_t shared; /* others may need values below this number */
-  int hides;       /* are there entries that effects leave out? */
+  lua_State *L;               /* NULL: the coroutine is gone */
+  int place;                  /* in the registry, */
+  int kept;                   /* and is the table of held values there? */
+  int has_values;             /* is there such a table? */
+  uint32_t shared;            /* others may need values below this number */
+  int hides;                  /* are there entries that effects leave out? */
   mwb_begun *open[MWB_SORTS]; /* of each sort the last that began, or NULL; */
   uint32_t n_open;            /* how many are open in all */
   mwb_coroutine *next, *prev; /* that have something open */
@@ -256,9 +256,9 @@ typedef struct mwb_entry {
 } mwb_entry;
 
 /* Makes an entry with key and value at KEY and VALUE of trap.h, and the old
-** value at `old`, and reserves memory; `kind` is MW_UPDATE for insert and delete,
-** too, and `number` is that of the change, or 0.  May run functions of the
-** program, as `mwb_make_ready`. */
+** value at `old`, and reserves memory; `kind` is MW_UPDATE for insert and
+** delete, too, and `number` is that of the change, or 0.  May run functions of
+** the program, as `mwb_make_ready`. */
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int kind, int old,
                  uint64_t number, mwb_entry *entry);
 
@@ -533,8 +533,8 @@ static inline void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
   *key = (int64_t)((uint64_t)mwb_hash_key(L, s, index) << 32 | (uint32_t)*key);
 }
 
-/* Returns the number of the context among the held values, where nothing has run
-** since `mwb_make_ready`. */
+/* Returns the number of the context among the held values, where nothing has
+** run since `mwb_make_ready`. */
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
 
 /* Something that the context has may be another now. */
@@ -546,8 +546,8 @@ static inline void mwb_turn_context(mwb_state *s) {
 #define MWB_PAGETIME (-1)
 
 /* reader.c: pushes an array of the entries of an open transaction, which is
-** taken back, each as an array of what `push_owned` pushes; the order is 0 where
-** a final write has followed. */
+** taken back, each as an array of what `push_owned` pushes; the order is 0
+** where a final write has followed. */
 void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* Pushes the held values of the page with the entry `seq`, or nil. */

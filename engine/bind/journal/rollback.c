@@ -52,8 +52,8 @@ static int find_object(undo *u, const mwb_state *s, mw_handle obj) {
   return u->last != MW_NONE;
 }
 
-/* Does one `rawset` restore the field?  Not if a link of a tree comes or goes, a
-** list may get longer, or writes of finalisers wait, which may be overtaken. */
+/* Does one `rawset` restore the field?  Not if a link of a tree comes or goes,
+** if a list may get longer, or if writes wait, which may be overtaken. */
 static int is_simple(lua_State *L, const mwb_state *s, const mw_entry *entry) {
   const mwi_object *r = mwb_object_of(s, entry->obj);
   int links;

@@ -287,7 +287,10 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   parent = mwb_transaction_now(L, s);
   its = mwi_owner_begin(s->engine, (parent == NULL) ? NULL : parent->its,
                         parent != NULL && parent->of == t);
-  if (its == NULL) mwb_check(L, MW_NOMEM);
+  if (its == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return NULL;
+  }
   tx = (mwb_transaction *)mwi_column_need(s->engine, &s->journal->transactions,
                                           its->number, MWI_PAGE * sizeof(*tx));
   if (tx == NULL) {

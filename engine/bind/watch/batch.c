@@ -290,8 +290,8 @@ void mwb_close_batches(lua_State *L, mwb_state *s) {
     }
 }
 
-/* Ends the batch of a handle, if that has one.  Returns a status; with an error,
-** that is on the top. */
+/* Ends the batch of a handle, if that has one.  Returns a status; with an
+** error, that is on the top. */
 static int end_batch(lua_State *L, mwb_state *s, mwb_batch **handle) {
   mwb_batch *b = *handle;
   int status = LUA_OK;
@@ -318,7 +318,10 @@ static mwb_batch *begin_batch(lua_State *L, mwb_state *s) {
   mwb_coroutine *t = mwb_need_coroutine(L, s);
   mwb_batch *b = s->watch->spare;
   if (b == NULL) b = (mwb_batch *)mwi_new(s->engine, sizeof(*b));
-  if (b == NULL) mwb_check(L, MW_NOMEM);
+  if (b == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return NULL;
+  }
   s->watch->spare = NULL;
   b->s = s;
   b->outer = owner_of(L, s);
