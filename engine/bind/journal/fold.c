@@ -296,22 +296,6 @@ static int changed(lua_State *L) {
   return lua_isnil(L, FOUND) ? 0 : 2;
 }
 
-/* Has the field another value after its last entry than before its first? */
-static int is_changed(lua_State *L, const mwb_place *p, const mwb_folded *at) {
-  const mw_entry *first = &p->entries[at->first - 1];
-  const mw_entry *last = &p->entries[at->last - 1];
-  if ((first->type[MW_OLD] == MW_TABSENT) != (last->type[MW_NOW] == MW_TABSENT))
-    return 1;
-  return !mwb_is_same_part(L, p, first, MW_OLD, last, MW_NOW);
-}
-
-/* Has a positive integer key come or gone with the entry? */
-static int is_of_length(const mw_entry *entry) {
-  return entry->type[MW_KEY] == MW_TINTEGER && entry->value[MW_KEY].i > 0 &&
-         (entry->type[MW_OLD] == MW_TABSENT) !=
-             (entry->type[MW_NOW] == MW_TABSENT);
-}
-
 /* changes(effects) -> whether there is a field that has another value after the
 ** effects than before them; "state" if only the states of userdata have, which
 ** the policy makes anew each time; and whether a list may be of another length
@@ -328,14 +312,23 @@ static int changes(lua_State *L) {
   mwb_fold_begin(L, &f, &p, fx->n);
   for (i = 1; i <= fx->n; i++) {
     mwb_folded *at = mwb_fold_find(L, s, &f, i);
+    const mw_entry *entry = &p.entries[i - 1];
     if (at->first == 0) at->first = i;
     at->last = i;
-    longer = longer || is_of_length(&p.entries[i - 1]);
+    if (entry->type[MW_KEY] == MW_TINTEGER && entry->value[MW_KEY].i > 0 &&
+        (entry->type[MW_OLD] == MW_TABSENT) !=
+            (entry->type[MW_NOW] == MW_TABSENT))
+      longer = 1;
   }
   lua_pushboolean(L, 0);
   for (i = 0; i < f.n; i++) {
-    if (!is_changed(L, &p, &f.fields[i])) continue;
-    if (p.entries[f.fields[i].first - 1].kind == MW_CALL) {
+    const mw_entry *first = &p.entries[f.fields[i].first - 1];
+    const mw_entry *last = &p.entries[f.fields[i].last - 1];
+    int was = first->type[MW_OLD] != MW_TABSENT;
+    if (was == (last->type[MW_NOW] != MW_TABSENT) &&
+        mwb_is_same_part(L, &p, first, MW_OLD, last, MW_NOW))
+      continue;
+    if (first->kind == MW_CALL) {
       lua_pushliteral(L, "state");
       continue;
     }
