@@ -678,10 +678,10 @@ void mw_owner_forget(mw_engine *e, mw_owner owner) {
   end_owner(e, o);
 }
 
-int mwi_owner_is_mingled(const mwi_owner *o) {
+/* Are entries of the owner earlier than entries of the parent, in one log? */
+static int is_mingled(const mwi_owner *o) {
   const mw_entry *entries = o->log->entries;
-  const mwi_owner *below = mwi_owner_below(o);
-  return below != NULL && mwi_range_end(o) > o->mark && o->mark > below->mark &&
+  return mwi_range_end(o) > o->mark && o->mark > o->parent->mark &&
          entries[o->mark - 1].seq > entries[o->mark].seq;
 }
 
@@ -766,7 +766,7 @@ int mwi_owner_commit(mw_engine *e, mwi_owner *o, void *host) {
   mwi_check_enter(e);
   if (o->parent == NULL)
     code = make_final(e, o, host);
-  else if (o->parent->log != o->log || mwi_owner_is_mingled(o))
+  else if (o->parent->log != o->log || is_mingled(o))
     code = hand_entries(e, o, host);
   if (code != MW_OK) return code;
   while ((s = o->first) != NULL) { /* the stakes become the parent's, too */

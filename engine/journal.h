@@ -148,9 +148,6 @@ typedef void mwi_keeping(const mw_engine *e, const mw_value *value);
 MWI_API void mwi_entry_keep(const mw_engine *e, const mw_entry *entry,
                             mwi_keeping *how);
 
-/* Are entries of the owner earlier than entries of the owner below? */
-MWI_API int mwi_owner_is_mingled(const mwi_owner *o);
-
 /* As `mw_owner_begin`, where `nested` is whether the parent is of the same
 ** thread, and `mw_owner_commit`. */
 MWI_API mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, int nested);

@@ -78,22 +78,23 @@ end
 -- `known` has the type of each option; the type "count" is an integer from 0
 -- on.  `word` is what the function calls an option ("option").  Returns the
 -- options, an empty table for nil; raises for anything else.
-function check.options(opts, known, n, name, word)
+function check.options(opts, known, n, name, word, depth)
   if opts == nil then return NONE end
-  if n == 1 then check.dot(name, opts, 1) end
+  if n == 1 then check.dot(name, opts, 1 + (depth or 0)) end
   if type(opts) ~= "table" then
-    fail(n, name, ("table expected, got %s"):format(type(opts)))
+    fail(n, name, ("table expected, got %s"):format(type(opts)), depth)
   end
   word = word or "option"
   local unknown = check.unknown(opts, known)
   if unknown then
     fail(n, name, ("unknown %s '%s'%s"):format(word, unknown,
-      MEANT[name] or ""))
+      MEANT[name] or ""), depth)
   end
   for option, expected in pairs(known) do
     local missed = expected_of(opts[option], expected)
     if missed then
-      fail(n, name, ("%s '%s' is not a %s"):format(word, option, missed))
+      fail(n, name, ("%s '%s' is not a %s"):format(word, option, missed),
+        depth)
     end
   end
   return opts

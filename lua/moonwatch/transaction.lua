@@ -112,8 +112,8 @@ local OPTIONS = {
 -- the extras.
 local function prepare(opts, name)
   if type(opts) == "string" then return { label = opts } end
-  check.argument(type(opts) == "table", 1, name, "string or table", opts)
-  check.options(opts, OPTIONS, 1, name)
+  check.argument(type(opts) == "table", 1, name, "string or table", opts, 1)
+  check.options(opts, OPTIONS, 1, name, nil, 1)
   return { where = opts.where, label = opts.label, globals = opts.globals,
     reads = opts.reads }
 end

@@ -219,7 +219,7 @@ static int lose(lua_State *L) {
   if (t == NULL || s->engine == NULL) return 0;
   *record = NULL;
   if (s->journal->coroutine == t) s->journal->running = NULL;
-  if (mwb_newest(t) != NULL && !t->kept) {
+  if (t->open[MWB_BY_TRANSACTION] != NULL && !t->kept) {
     lua_getiuservalue(L, 1, VALUES);
     lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
     t->kept = 1;

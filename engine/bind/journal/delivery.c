@@ -35,10 +35,11 @@ void mwb_open_delivery(lua_State *L, mwb_state *s) {
   t->s = s;
 }
 
-/* Makes the page of the next entry. */
-static void new_page(lua_State *L, mwb_state *s) {
+mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
   mwb_coroutine *t = &s->journal->page_holder;
   uint64_t page = (s->engine->reader.last + 1) / MWI_READER_PAGE;
+  luaL_checkstack(L, LUA_MINSTACK, "deliver");
+  if (mwb_page_is_ready(s)) return &t->held;
   lua_createtable(L, 0, 4);
   lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
   lua_rawseti(L, -2, MWB_PAGETIME);
@@ -51,12 +52,7 @@ static void new_page(lua_State *L, mwb_state *s) {
   s->journal->page = page + 1;
   t->held.n = 0;
   t->held.id = ++s->journal->held_ids;
-}
-
-mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
-  luaL_checkstack(L, LUA_MINSTACK, "deliver");
-  if (!mwb_page_is_ready(s)) new_page(L, s);
-  return &s->journal->page_holder.held;
+  return &t->held;
 }
 
 void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq) {

@@ -173,11 +173,6 @@ static inline mwb_transaction *mwb_transaction_now(lua_State *L, mwb_state *s) {
   return (mwb_transaction *)mwb_owning(L, s, MWB_BY_TRANSACTION);
 }
 
-/* Returns the open transaction of the coroutine that began last, or NULL. */
-static inline mwb_transaction *mwb_newest(const mwb_coroutine *t) {
-  return (mwb_transaction *)t->open[MWB_BY_TRANSACTION];
-}
-
 /* An owner's transaction does not move; one that has ended has the order 0. */
 static inline mwb_transaction *mwb_transaction_of(const mwb_state *s,
                                                   mw_owner owner) {

@@ -68,16 +68,6 @@ static void begin_origin(mwb_state *s, mwb_coroutine *t, origin *o) {
   mwb_begin(s, t, MWB_BY_ORIGIN, &o->begun);
 }
 
-/* Calls the function at 2 in the origin on the top, which takes the place of
-** the value at 1. */
-static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t, origin *o) {
-  lua_replace(L, 1);
-  lua_toclose(L, 1);
-  begin_origin(s, t, o);
-  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 1, mwb_return);
-  return mwb_return(L, LUA_OK, 1);
-}
-
 /* origin(name) -> origin; origin(name, f, ...) -> results of f(...) */
 static int origin_function(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -91,9 +81,14 @@ static int origin_function(lua_State *L) {
   t = mwb_need_coroutine(L, s);
   lua_pushvalue(L, 1);
   o = new_origin(L, s, mwb_cause(L, s));
-  if (args > 1) return call_in(L, s, t, o);
+  if (args > 1) { /* does the origin end with a call? */
+    lua_replace(L, 1);
+    lua_toclose(L, 1);
+  }
   begin_origin(s, t, o);
-  return 1;
+  if (args == 1) return 1;
+  lua_callk(L, args - 2, LUA_MULTRET, 1, mwb_return);
+  return mwb_return(L, LUA_OK, 1);
 }
 
 /* current_origin() -> name of the origin that a write would have, or nil */

@@ -325,18 +325,15 @@ static int begin_extras(lua_State *L) {
   return 0;
 }
 
-/* Begins a transaction with the extras at `extras`, or without (0).  What
+/* Begins a transaction with the extras at `extras`, if that is a table.  What
 ** raises comes before the transaction is open, or ends it. */
 static mwb_transaction *open_transaction(lua_State *L, mwb_state *s,
                                          int extras) {
   int traced = (s->trace->sources & MWB_TRANSACTIONS) != 0;
   mwb_transaction *tx = open_owner(L, s);
-  if (extras == 0 && !traced) return tx;
+  if (!lua_istable(L, extras) && !traced) return tx;
   lua_pushlightuserdata(L, tx);
-  if (extras != 0)
-    lua_pushvalue(L, extras);
-  else
-    lua_pushnil(L);
+  lua_pushvalue(L, extras);
   lua_pushboolean(L, traced);
   if (mwb_pcall(L, s, begin_extras, 3, 0) == LUA_OK) return tx;
   end_without_error(L, s, tx);
@@ -358,35 +355,25 @@ static handle *new_handle(lua_State *L, const mwb_state *s) {
   return h;
 }
 
-/* Pushes the extras that the options or label at `index` ask for. */
-static void read_options(lua_State *L, const mwb_state *s, int index,
-                         const char *name) {
+/* Puts the extras in the place of the options or label at 1 that ask for
+** them. */
+static void read_options(lua_State *L, const mwb_state *s, const char *name) {
   push_lua(L, s, PREPARE);
-  lua_pushvalue(L, index);
+  lua_pushvalue(L, 1);
   lua_pushstring(L, name);
-  if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
-  if (mwb_is_memory_error(L, -1)) lua_error(L);
-  luaL_where(L, 1); /* the message has no place: its place is this function */
-  lua_insert(L, -2);
-  if (lua_isstring(L, -1)) lua_concat(L, 2);
-  lua_error(L);
+  lua_call(L, 2, 1);
+  lua_replace(L, 1);
 }
 
 /* begin([label or options]) */
 static int begin(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h;
-  int extras = 0;
-  if (!lua_isnoneornil(L, 1)) {
-    lua_settop(L, 1);
-    read_options(L, s, 1, "begin");
-    extras = 2;
-  }
-  h = new_handle(L, s);
-  lua_insert(L, 1);
-  h->tx = open_transaction(L, s, (extras == 0) ? 0 : extras + 1);
-  h->order = h->tx->begun.order;
   lua_settop(L, 1);
+  if (!lua_isnil(L, 1)) read_options(L, s, "begin");
+  h = new_handle(L, s);
+  h->tx = open_transaction(L, s, 1);
+  h->order = h->tx->begun.order;
   return 1;
 }
 
@@ -491,9 +478,9 @@ static int close_meta(lua_State *L) {
 ** ======================================================= */
 
 /* The stack of a call: a handle or nil, the transaction, the order of its
-** begin, an object that marks it or nil, a label or nil, does nobody want the
-** effects?, and the function with its arguments, or its results. */
-enum { CLOSER = 1, TX, ORDER, MARK, NAME, BARE, FUNCTION };
+** begin, an object that marks it or nil, extras, a label or nil, does nobody
+** want the effects?, and the function with its arguments, or its results. */
+enum { CLOSER = 1, TX, ORDER, MARK, ITS_EXTRAS, BARE, FUNCTION };
 
 /* Pushes false and the error on the top; the writes are taken back. */
 static int fail(lua_State *L, mwb_state *s, mwb_transaction *tx) {
@@ -524,10 +511,9 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - BARE + 1;
 }
 
-/* Runs the function at FUNCTION in a transaction with the extras at `extras`,
-** which are the top, or 0; a label is for readers.  In a coroutine that can
-** yield, Lua closes the handle if the coroutine is closed. */
-static int run(lua_State *L, mwb_state *s, int extras) {
+/* Runs the function at FUNCTION in a transaction; a label is for readers.  In a
+** coroutine that can yield, Lua closes the handle if the coroutine is closed. */
+static int run(lua_State *L, mwb_state *s) {
   handle *h = NULL;
   mwb_transaction *tx;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -535,14 +521,13 @@ static int run(lua_State *L, mwb_state *s, int extras) {
     h = new_handle(L, s);
     lua_replace(L, CLOSER);
   }
-  if (extras == 0 && mwb_is_read(s) && lua_type(L, NAME) == LUA_TSTRING) {
+  if (mwb_is_read(s) && lua_isstring(L, ITS_EXTRAS)) {
     lua_createtable(L, 0, 1);
-    extras = lua_gettop(L);
-    lua_pushvalue(L, NAME);
-    lua_setfield(L, extras, "label");
+    lua_pushvalue(L, ITS_EXTRAS);
+    lua_setfield(L, -2, "label");
+    lua_replace(L, ITS_EXTRAS);
   }
-  tx = open_transaction(L, s, extras);
-  if (extras != 0) lua_pop(L, 1);
+  tx = open_transaction(L, s, ITS_EXTRAS);
   lua_pushlightuserdata(L, tx);
   lua_replace(L, TX);
   lua_pushinteger(L, (lua_Integer)tx->begun.order);
@@ -570,12 +555,16 @@ static int transaction(lua_State *L) {
   }
   luaL_checkstack(L, FUNCTION, "too many arguments");
   if (arg == 2) {
-    read_options(L, s, 1, "transaction");
-    lua_remove(L, 1);
+    read_options(L, s, "transaction");
+  } else {
+    lua_pushnil(L);
+    lua_insert(L, 1);
   }
-  lua_settop(L, lua_gettop(L) + BARE);
-  lua_rotate(L, 1, BARE);
-  return run(L, s, (arg == 2) ? lua_gettop(L) : 0);
+  lua_pushnil(L);
+  lua_insert(L, 2); /* BARE, behind ITS_EXTRAS */
+  lua_settop(L, lua_gettop(L) + MARK);
+  lua_rotate(L, 1, MARK);
+  return run(L, s);
 }
 
 /* run(mark, label, bare, function, ...): like `transaction`; until the end the
@@ -586,7 +575,7 @@ static int run_marked(lua_State *L) {
   luaL_checkstack(L, FUNCTION, "too many arguments");
   lua_settop(L, lua_gettop(L) + ORDER);
   lua_rotate(L, 1, ORDER);
-  return run(L, s, 0);
+  return run(L, s);
 }
 
 /* is_in_run(object): is a transaction of `run` that the object marks open, of
