@@ -40,13 +40,11 @@
 
 #include "engine.h"
 
-/* A log that gets empty frees an array larger than this. */
+/* The spare log has no array larger than this. */
 #ifndef MWI_JOURNAL_KEEP
 #define MWI_JOURNAL_KEEP 1024u
 #endif
 
-#define log_at(part, i) \
-  ((mwi_log *)mwi_pool_at(&(part)->logs, i, sizeof(mwi_log)))
 #define stake_at(part, i) \
   ((mwi_stake *)mwi_pool_at(&(part)->stakes, i, sizeof(mwi_stake)))
 
@@ -361,21 +359,19 @@ static void unlink_log(mw_engine *e, mwi_log *log) {
 
 mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, int nested) {
   mwi_journal *part = &e->journal;
-  uint32_t owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner)), log;
+  mw_owner owner;
   mwi_owner *o;
   mwi_check_enter(e);
+  if (!nested && part->spare == NULL)
+    part->spare = (mwi_log *)mwi_new(e, sizeof(mwi_log));
+  if (!nested && part->spare == NULL) return NULL;
+  owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner));
   if (owner == 0) return NULL;
-  log = nested ? parent->log->number
-               : mwi_pool_take(e, &part->logs, sizeof(mwi_log));
-  if (log == 0) {
-    mwi_pool_give(&part->owners, owner, sizeof(mwi_owner));
-    return NULL;
-  }
   o = mwi_owner_at(part, owner);
   memset(o, 0, sizeof(*o));
   o->number = owner;
-  o->log = nested ? parent->log : log_at(part, log);
-  o->log->number = log;
+  o->log = nested ? parent->log : part->spare;
+  if (!nested) part->spare = NULL;
   o->log->newest = o;
   o->mark = o->log->n;
   o->parent = parent;
@@ -413,6 +409,12 @@ static void remove_range(mw_engine *e, const mwi_owner *o, int gone) {
   if (log->n == 0) unlink_log(e, log);
 }
 
+/* Calls `f` with the blocks of a log. */
+static void log_blocks(mw_engine *e, mwi_log *log, mwi_visit f) {
+  f(e, log->entries, log->size * sizeof(mw_entry));
+  f(e, log, sizeof(*log));
+}
+
 /* Ends an owner without stakes, whose entries belong to the owner below or are
 ** gone. */
 static void end_owner(mw_engine *e, mwi_owner *o) {
@@ -436,7 +438,8 @@ static void end_owner(mw_engine *e, mwi_owner *o) {
       log->entries = NULL;
       log->size = 0;
     }
-    mwi_pool_give(&part->logs, log->number, sizeof(mwi_log));
+    if (part->spare != NULL) log_blocks(e, part->spare, mwi_free);
+    part->spare = log;
   }
   o->log = NULL;
   mwi_pool_give(&part->owners, o->number, sizeof(mwi_owner));
@@ -744,7 +747,6 @@ static void deliver_range(mw_engine *e, const mwi_owner *o, void *host) {
 
 /* No owner can take the entries of the first owner of a log back. */
 static int make_final(mw_engine *e, mwi_owner *o, void *host) {
-  if (mwi_range_end(o) == o->mark) return MW_OK;
   if (!e->journal.mixed && o->log->below != NULL) {
     int code = mix(e, host);
     if (code != MW_OK) return code;
@@ -889,11 +891,11 @@ int mw_object_is_tracked(const mw_engine *e, mw_handle obj) {
 void mwi_journal_blocks(mw_engine *e, mwi_visit f) {
   const mwi_journal *part = &e->journal;
   uint32_t i;
-  for (i = 1; i <= part->logs.n; i++) {
-    const mwi_log *log = log_at(part, i);
-    f(e, log->entries, log->size * sizeof(mw_entry));
+  if (part->spare != NULL) log_blocks(e, part->spare, f);
+  for (i = 1; i <= part->owners.n; i++) {
+    const mwi_owner *o = mwi_owner_at(part, i);
+    if (o->log != NULL && mwi_owner_below(o) == NULL) log_blocks(e, o->log, f);
   }
-  mwi_pool_blocks(e, &part->logs, sizeof(mwi_log), f);
   mwi_pool_blocks(e, &part->owners, sizeof(mwi_owner), f);
   mwi_pool_blocks(e, &part->stakes, sizeof(mwi_stake), f);
   mwi_table_blocks(e, &part->fields, f);

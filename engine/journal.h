@@ -37,11 +37,9 @@ typedef struct mwi_owner mwi_owner;
 typedef struct mwi_stake mwi_stake;
 
 /* The entries of the owners of one thread of the host.  Logs, owners and stakes
-** are in pools, and do not move; numbers begin with 1. */
+** do not move; owners and stakes are in pools, with numbers from 1 on. */
 struct mwi_log {
-  uint32_t free; /* the pool's, */
-  uint32_t number;
-  mw_entry *entries; /* which a free log keeps, with their `size` */
+  mw_entry *entries;
   uint32_t n, size;
   mwi_owner *newest;
   mwi_log *below, *above; /* logs with earlier and with later entries */
@@ -72,7 +70,8 @@ struct mwi_stake {
 };
 
 typedef struct mwi_journal {
-  mwi_pool logs, owners, stakes;
+  mwi_log *spare; /* the log that became free last, or NULL */
+  mwi_pool owners, stakes;
   mwi_table fields; /* (object, key) -> the newest stake */
   uint32_t open;    /* number of open owners */
   uint32_t entries; /* number of entries in all logs */

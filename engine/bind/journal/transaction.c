@@ -115,7 +115,6 @@ static void hand_calls(lua_State *L, const mwb_transaction *tx,
 ** Keeps the first error of what is called at `error`. */
 static void end_extras(lua_State *L, const mwb_state *s, int extras,
                        int committed, int error) {
-  if (!lua_istable(L, extras)) return;
   push_lua(L, s, FINISH);
   lua_pushvalue(L, extras);
   lua_pushboolean(L, committed);
@@ -191,7 +190,7 @@ static int take_back(lua_State *L) {
     lua_settop(L, EXTRAS);
   }
   mwb_tell_undone(L, s, &heard, EFFECTS, ERROR, NULL);
-  end_extras(L, s, EXTRAS, 0, ERROR);
+  if (lua_istable(L, EXTRAS)) end_extras(L, s, EXTRAS, 0, ERROR);
   lua_settop(L, ERROR);
   return 1;
 }
@@ -223,7 +222,7 @@ static int commit(lua_State *L) {
   if (parent != NULL) hand_calls(L, tx, parent);
   mwb_check(L, mwi_owner_commit(s->engine, tx->its, &L));
   close_transaction(L, tx, 1); /* at 3 */
-  end_extras(L, s, 3, 1, 3);
+  if (lua_istable(L, 3)) end_extras(L, s, 3, 1, 3);
   lua_settop(L, 2);
   return 1;
 }
@@ -554,16 +553,13 @@ static int transaction(lua_State *L) {
     return mwb_bad_argument(L, "transaction", arg, arg, "function");
   }
   luaL_checkstack(L, FUNCTION, "too many arguments");
+  if (arg == 2) read_options(L, s, "transaction");
+  lua_settop(L, lua_gettop(L) + BARE);
+  lua_rotate(L, 1, BARE);
   if (arg == 2) {
-    read_options(L, s, "transaction");
-  } else {
-    lua_pushnil(L);
-    lua_insert(L, 1);
+    lua_copy(L, FUNCTION, ITS_EXTRAS);
+    lua_remove(L, FUNCTION);
   }
-  lua_pushnil(L);
-  lua_insert(L, 2); /* BARE, behind ITS_EXTRAS */
-  lua_settop(L, lua_gettop(L) + MARK);
-  lua_rotate(L, 1, MARK);
   return run(L, s);
 }
 

@@ -390,7 +390,7 @@ void mwb_store_field(mwb_write *w) {
     if (w->r != NULL) mwb_look_again(w);
     is_read = mwi_is_read(&s->engine->reader);
   }
-  if (journal->open > 0) tx = mwb_transaction_now(L, s);
+  tx = mwb_transaction_now(L, s);
   if (tx == NULL && !is_read && journal->entries == 0) {
     store_pair(w); /* nobody wants an entry */
     return;
