@@ -25,6 +25,16 @@ describe("a cleanup", function()
     assert.equal(pending - 1, handle:pending())
   end)
 
+  it("takes back NaN, and no number that is equal", function()
+    local scope = {}
+    mw.cleanup(scope, "x", 0 / 0):run()
+    assert.is_nil(scope.x)
+    local handle = mw.cleanup(scope, "y", 1)
+    scope.y = 1.0
+    handle:run()
+    assert.equal("1.0", tostring(scope.y))
+  end)
+
   it("is refused when the name is taken", function()
     local scope = setmetatable({ x = false }, { __index = { y = 1 } })
     local pending = mw.cleanup({}, 1, 1):pending()

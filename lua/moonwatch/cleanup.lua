@@ -8,6 +8,7 @@
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
+local same = require "moonwatch.same"
 local weakmap = require "moonwatch.weakmap"
 local private = core.private
 
@@ -25,7 +26,7 @@ local function run(self)
   state.pending = state.pending - 1
   local scope, value = self.held.scope, self.held.value
   if scope == nil or value == nil then return end
-  if rawequal(rawget(private.raw(scope), self.name), value) then
+  if same(rawget(private.raw(scope), self.name), value) then
     scope[self.name] = nil
   end
 end

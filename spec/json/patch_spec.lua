@@ -75,6 +75,17 @@ describe("a patch", function()
     }
   end)
 
+  it("stores the very number, though another one is equal", function()
+    local list = { 1 }
+    local t = { t = { x = 0, y = 2 }, list = list }
+    assert(mw.patch(t, {
+      { op = "replace", path = "/t/x", value = -0.0 },
+      { op = "replace", path = "/t/y", value = 2 },
+      { op = "replace", path = "/list/0", value = 1.0 },
+    }))
+    assert.equal("-0.0 2 1.0", ("%s %s %s"):format(t.t.x, t.t.y, list[1]))
+  end)
+
   it("moves and copies", function()
     assert_cases {
       { '{"a":1}', '[{"op":"move","from":"/a","path":"/b"}]', '{"b":1}' },

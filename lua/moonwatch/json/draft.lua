@@ -14,6 +14,7 @@
 local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
 local rope = require "moonwatch.json.rope"
+local same = require "moonwatch.same"
 
 local raw = core.private.raw
 
@@ -107,7 +108,7 @@ end
 
 -- Adds the write of a field, if the write changes the field.
 local function add(list, t, key, value)
-  if not rawequal(rawget(raw(t), key), value) then
+  if not same(rawget(raw(t), key), value) then
     list[#list + 1] = { object = t, key = key, new = value }
   end
 end
