@@ -121,31 +121,30 @@ void mwi_identity_blocks(mw_engine *e, mwi_visit f) {
   mwi_column_blocks(e, &part->pages, sizeof(mwi_identity_page), f);
 }
 
-static uint8_t *flags_of(const mwi_identity *part, uint32_t slot) {
-  return &mwi_identity_page_of(part, slot)->flags[slot % MWI_PAGE];
-}
-
 static void give_back(mwi_identity *part, uint32_t slot) {
-  uint32_t *age = &mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];
+  mwi_identity_page *page = mwi_identity_page_of(part, slot);
+  uint32_t *age = &page->age[slot % MWI_PAGE];
   mwi_assert((*age & MWI_TAKEN) && part->count > 0);
   *age = (*age ^ MWI_TAKEN) + 1;
-  *flags_of(part, slot) = 0;
+  page->flags[slot % MWI_PAGE] = 0;
   part->count--;
   if (*age == MWI_MAXAGE)
     return; /* used up: a next handle could repeat an old one */
-  *address_in(part, slot) = (const void *)(uintptr_t)part->free;
+  page->ptr[slot % MWI_PAGE] = (const void *)(uintptr_t)part->free;
   part->free = slot;
 }
 
 int mw_object_pin(mw_engine *e, mw_handle h) {
+  uint32_t slot = mw_slot(h);
   if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
-  *flags_of(&e->identity, mw_slot(h)) = MW_PINNED;
+  mwi_identity_page_of(&e->identity, slot)->flags[slot % MWI_PAGE] = MW_PINNED;
   return MW_OK;
 }
 
 int mw_object_flags(const mw_engine *e, mw_handle h) {
-  const mwi_identity *part = &e->identity;
-  return mwi_identity_is_valid(part, h) ? *flags_of(part, mw_slot(h)) : 0;
+  uint32_t slot = mw_slot(h);
+  if (!mwi_identity_is_valid(&e->identity, h)) return 0;
+  return mwi_identity_page_of(&e->identity, slot)->flags[slot % MWI_PAGE];
 }
 
 int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {

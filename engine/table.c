@@ -61,29 +61,25 @@ static size_t block_size(size_t n_buckets) {
 
 size_t mwi_table_room(uint32_t n) { return block_size(buckets_for(n)); }
 
-static void lay_out(mwi_table *t, void *room, uint32_t n_buckets) {
-  memset(t, 0, sizeof(*t));
-  t->n_buckets = n_buckets;
-  t->upper_bound = upper_bound(n_buckets);
-  t->keys = (uint64_t *)room;
-  t->flags = (uint32_t *)(void *)(t->keys + n_buckets);
-  kh_clear_numbers(t);
-}
-
 void mwi_table_lend(mwi_table *t, void *room, uint32_t n) {
-  lay_out(t, room, buckets_for(n));
+  memset(t, 0, sizeof(*t));
+  t->n_buckets = buckets_for(n);
+  t->upper_bound = upper_bound(t->n_buckets);
+  t->keys = (uint64_t *)room;
+  t->flags = (uint32_t *)(void *)(t->keys + t->n_buckets);
+  kh_clear_numbers(t);
 }
 
 int mwi_table_reserve(mw_engine *e, mwi_table *t, uint32_t n) {
   int is_full = t->n_buckets <= 2 * (t->size + n), is_new; /* else swept */
-  uint32_t most = t->upper_bound + (uint32_t)is_full, size, i;
+  uint32_t most = t->upper_bound + (uint32_t)is_full, i;
   mwi_table fresh;
   void *room;
   if (t->n_occupied + n <= t->upper_bound) return 1;
-  size = buckets_for(most < t->size + n ? t->size + n : most);
-  room = mwi_resize(e, NULL, 0, block_size(size));
+  if (most < t->size + n) most = t->size + n;
+  room = mwi_resize(e, NULL, 0, mwi_table_room(most));
   if (room == NULL) return 0;
-  lay_out(&fresh, room, size);
+  mwi_table_lend(&fresh, room, most);
   for (i = 0; i < t->n_buckets; i++)
     if (mwi_table_at(t, i) != 0) kh_put_numbers(&fresh, t->keys[i], &is_new);
   mwi_free(e, t->keys, block_size(t->n_buckets));
