@@ -857,7 +857,8 @@ int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
     if (n->linked == 0) bits |= MWI_OPEN;
     if (n->refuses) bits |= MWI_REFUSES;
     if (key != NULL && !is_end(n) && has_field(n, key)) bits |= MWI_LEADS;
-    if (key_in(n) == NULL && find_edge(e, n, c) != NULL) bits |= MWI_HOLDS;
+    if (c != NULL && key_in(n) == NULL && find_edge(e, n, c) != NULL)
+      bits |= MWI_HOLDS;
   }
   return bits;
 }

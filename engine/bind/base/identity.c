@@ -39,7 +39,7 @@ mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
   mw_engine *e = s->engine;
   const void *ptr = mwb_address(L, index);
   mw_handle h = MW_NONE;
-  mwb_object(L, name, index, arg);
+  if (ptr == NULL || index == 1) mwb_object(L, name, index, arg); /* raises? */
   if (mwb_probe(L, s)) h = mwb_handle_of(L, s, index); /* by a finaliser? */
   if (h != MW_NONE) return h;
   index = lua_absindex(L, index);
