@@ -343,8 +343,9 @@ static void verify_member(checker *c, const mwi_member *m) {
 
 /* The members are in the order of their reaches. */
 static void verify_node(checker *c, const mwi_node *n) {
-  const mwi_edge *i, *before = NULL;
+  const mwi_edge *i;
   const mwi_member *m = numbered(c, n->members), *prev = NULL;
+  uint32_t before = 0;
   c->nodes++;
   holds(node_number(n->number) == n && m != NULL && !n->waits);
   for (; m != NULL; prev = m, m = numbered(c, m->next)) {
@@ -354,12 +355,13 @@ static void verify_node(checker *c, const mwi_node *n) {
     verify_member(c, m);
   }
   holds(member_number(n->members)->prev == prev->number);
-  for (i = n->ins; i != NULL; before = i, i = i->next_in) {
+  for (i = n->ins; i != NULL; before = i->number, i = i->next_in) {
     holds(i->child == n && i->prev_in == before);
     holds(i->count > 0 || i->parent->scans);
     c->ins++;
   }
-  for (before = NULL, i = n->outs; i != NULL; before = i, i = i->next_out) {
+  for (before = 0, i = n->outs; i != NULL;
+       before = i->number, i = i->next_out) {
     uint32_t hash = mwi_pair_hash(n->number, i->child->number);
     holds(i->parent == n && i->prev_out == before);
     holds(stands_in(&c->e->tree.table, hash, i->number));

@@ -31,8 +31,8 @@
 ** their reaches.
 **
 ** Nodes, edges and members stay where they are, and know each other by
-** pointers; but members have numbers for each other, and records for their
-** nodes, which saves a third of the memory of a further root.
+** pointers; members know the members of their node by numbers, which keeps the
+** memory of a further root small.
 **
 ** Invariants of members: what an edge leads to from a member of a reach is a
 ** member of the reach.  Following `via` from a member leads
@@ -156,7 +156,7 @@ static uint32_t depth_below(const mwi_node *n) {
 
 /* Does nothing lead on from a node? */
 static int is_end(const mwi_node *n) {
-  return n->graph->n_keys != 0 && n->depth + 1 == n->graph->n_keys;
+  return n->graph->n_keys != 0 && n->depth + 1u == n->graph->n_keys;
 }
 
 /* Returns the only key that leads on from a node, NULL if any does. */
@@ -172,11 +172,14 @@ static int has_field(const mwi_node *n, const mw_value *key) {
   return its == NULL || mw_value_equal(its, key);
 }
 
-/* Returns the first member of an object in a reach, NULL for none. */
+/* Returns the first member of an object in a reach that is about fields with
+** the key (NULL: any), NULL for none. */
 static mwi_member *find_member(mw_engine *e, mw_handle obj,
-                               const mwi_reach *reach) {
+                               const mwi_reach *reach, const mw_value *key) {
   mwi_node *n = nodes_of(e, obj);
-  while (n != NULL && n->graph != reach->graph) n = n->next;
+  while (n != NULL &&
+         (n->graph != reach->graph || (key != NULL && !has_field(n, key))))
+    n = n->next;
   return (n == NULL) ? NULL : member_in(e, n, reach);
 }
 
@@ -205,7 +208,7 @@ static mwi_node *new_node(mw_engine *e, mwi_object *r, mwi_reach *graph,
   memset(n, 0, sizeof(*n));
   n->number = i;
   n->graph = graph;
-  n->depth = depth;
+  n->depth = depth & UINT32_MAX >> 3;
   n->left = age_now(e);
   if (r == NULL) return n;
   n->obj = r->obj;
@@ -310,10 +313,6 @@ void mwi_tree_blocks(mw_engine *e, mwi_visit f) {
 ** Edges
 ** ======================================================= */
 
-static uint32_t hash_of(const mwi_node *parent, const mwi_node *child) {
-  return mwi_pair_hash(parent->number, child->number);
-}
-
 /* Returns the edge from a node to a node of the object with the first node `c`,
 ** which may be NULL; NULL for none.  In a list that shifts, what a field holds
 ** was stored last elsewhere. */
@@ -326,7 +325,7 @@ static mwi_edge *find_edge(const mw_engine *e, const mwi_node *parent,
   uint32_t i;
   if (child == NULL) return NULL;
   if (its != NULL && its->parent == parent && its->child == child) return its;
-  i = mwi_table_first(table, hash_of(parent, child), &at);
+  i = mwi_table_first(table, mwi_pair_hash(parent->number, child->number), &at);
   for (; i != 0; i = mwi_table_next(table, &at)) {
     its = edge_at(e, i);
     if (its->parent == parent && its->child == child) return its;
@@ -364,11 +363,14 @@ static void end_edge(mw_engine *e, mwi_edge *i) {
   mwi_member *m = get_member(e, i->child->members);
   for (; m != NULL; m = get_member(e, m->next))
     if (m->via == i) queue_orphan(e, m);
-  mwi_table_take(&e->tree.table, hash_of(parent, i->child), i->number);
+  mwi_table_take(&e->tree.table,
+                 mwi_pair_hash(parent->number, i->child->number), i->number);
   if (i->next_in != NULL) i->next_in->prev_in = i->prev_in;
-  *(i->prev_in != NULL ? &i->prev_in->next_in : &i->child->ins) = i->next_in;
+  *(i->prev_in != 0 ? &edge_at(e, i->prev_in)->next_in : &i->child->ins) =
+      i->next_in;
   if (i->next_out != NULL) i->next_out->prev_out = i->prev_out;
-  *(i->prev_out != NULL ? &i->prev_out->next_out : &parent->outs) = i->next_out;
+  *(i->prev_out != 0 ? &edge_at(e, i->prev_out)->next_out : &parent->outs) =
+      i->next_out;
   n = (parent->outs == NULL) ? first_node(e, r) : parent;
   while (n != NULL && n->outs == NULL) n = n->next;
   if (n == NULL && r != NULL) r->needs &= (uint16_t)~MWI_LINKS;
@@ -380,7 +382,6 @@ static void end_edge(mw_engine *e, mwi_edge *i) {
 
 /* Makes an edge that counts nothing yet; returns NULL without memory. */
 static mwi_edge *new_edge(mw_engine *e, mwi_node *parent, mwi_node *child) {
-  mwi_object *r = mwi_object_find(&e->watch, parent->obj);
   mwi_edge *its;
   uint32_t i;
   if (!mwi_table_reserve(e, &e->tree.table, 1)) return NULL;
@@ -388,15 +389,17 @@ static mwi_edge *new_edge(mw_engine *e, mwi_node *parent, mwi_node *child) {
   if (i == 0) return NULL;
   its = edge_at(e, i);
   memset(its, 0, sizeof(*its));
+  if (parent->outs == NULL && parent->obj != MW_NONE)
+    mwi_object_find(&e->watch, parent->obj)->needs |= MWI_LINKS;
   its->number = i;
   its->parent = parent;
   its->child = child;
-  if ((its->next_in = child->ins) != NULL) its->next_in->prev_in = its;
+  if ((its->next_in = child->ins) != NULL) its->next_in->prev_in = i;
   child->ins = its;
-  if ((its->next_out = parent->outs) != NULL) its->next_out->prev_out = its;
+  if ((its->next_out = parent->outs) != NULL) its->next_out->prev_out = i;
   parent->outs = its;
-  if (r != NULL) r->needs |= MWI_LINKS;
-  mwi_table_put(e, &e->tree.table, hash_of(parent, child), i);
+  mwi_table_put(e, &e->tree.table, mwi_pair_hash(parent->number, child->number),
+                i);
   e->tree.changes++;
   return its;
 }
@@ -497,12 +500,13 @@ static int join(mw_engine *e, mwi_edge *i, const mwi_reach *only,
   return 1;
 }
 
-/* What edge `i` (NULL: none) leads to, and what is below the nodes in the
-** queue, become members with their parents. */
-static int spread(mw_engine *e, mwi_edge *i, const mwi_reach *only,
-                  mwi_node *queue) {
+/* What edge `i` leads to becomes a member, with all that is below; or, with
+** NULL, what is below a node. */
+static int spread(mw_engine *e, mwi_edge *i, mwi_node *n,
+                  const mwi_reach *only) {
+  mwi_node *queue = NULL;
   int ok = i == NULL || join(e, i, only, &queue);
-  mwi_node *n;
+  if (i == NULL) enqueue(&queue, n);
   while ((n = queue) != NULL) {
     queue = n->queue;
     n->waits = 0;
@@ -565,12 +569,9 @@ static void resolve(mw_engine *e) {
     }
   }
   part->steps = part->lost = 0;
-  for (m = get_member(e, first); m != NULL; m = get_member(e, m->chain)) {
-    mwi_node *queue = NULL;
-    if (is_led(e, m) || !find_path(e, m, is_led)) continue;
-    enqueue(&queue, m->node);
-    spread(e, NULL, reach_of(e, m), queue);
-  }
+  for (m = get_member(e, first); m != NULL; m = get_member(e, m->chain))
+    if (!is_led(e, m) && find_path(e, m, is_led))
+      spread(e, NULL, m->node, reach_of(e, m));
   while ((m = get_member(e, first)) != NULL) {
     mwi_node *n = m->node;
     first = m->chain;
@@ -584,9 +585,9 @@ static void resolve(mw_engine *e) {
 ** led to are orphans. */
 static void drop_member(mw_engine *e, mwi_member *m) {
   mwi_node *n = m->node;
-  mwi_reach *reach = is_root(e, m) ? reach_of(e, m) : NULL;
+  mwi_reach *reach = reach_of(e, m);
   orphan_children(e, m);
-  if (reach != NULL) {
+  if (reach->root == m) {
     reach->root = NULL;
     reach->obj = MW_NONE;
   }
@@ -849,7 +850,8 @@ int mwi_tree_scanned_since(const mw_engine *e, const mwi_object *r,
 
 int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
                   const mw_value *key, mw_handle child) {
-  mwi_node *c = nodes_of(e, child), *n = nodes_of(e, parent);
+  mwi_node *c = (child == MW_NONE) ? NULL : nodes_of(e, child);
+  mwi_node *n = nodes_of(e, parent);
   int bits = 0;
   for (; n != NULL; n = n->next) {
     if (!is_in(e, n, reach)) continue;
@@ -909,7 +911,8 @@ mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
   while (n != NULL && (n->graph->rule == 0 || n->graph->order <= order))
     n = n->next;
   if (n == NULL) return 0;
-  *rule = mw_reach_rule(e, n->graph->number, root);
+  *rule = n->graph->rule;
+  *root = n->graph->obj;
   return n->graph->number;
 }
 
@@ -1022,7 +1025,7 @@ static mwi_reach *take_reach(mw_engine *e, mw_handle obj,
 static mwi_reach *new_reach(mw_engine *e, mwi_object *r,
                             const mw_filter *filter) {
   mwi_reach *its = take_reach(e, (r == NULL) ? MW_NONE : r->obj, filter);
-  mwi_node *n, *queue = NULL;
+  mwi_node *n;
   if (its == NULL) return NULL;
   n = find_node(first_node(e, r), its->graph, 0);
   if (n == NULL) n = new_node(e, r, its->graph, 0);
@@ -1033,8 +1036,7 @@ static mwi_reach *new_reach(mw_engine *e, mwi_object *r,
     give_reach(e, its);
     return NULL;
   }
-  enqueue(&queue, n);
-  if (spread(e, NULL, its, queue)) return its;
+  if (spread(e, NULL, n, its)) return its;
   end_root(e, its->root);
   return NULL;
 }
@@ -1157,7 +1159,7 @@ void mwi_reach_read(mw_engine *e, mw_reach reach, uint32_t n) {
 }
 
 int mwi_reach_has(mw_engine *e, mw_reach reach, mw_handle obj) {
-  return find_member(e, obj, reach_at(e, reach)) != NULL;
+  return find_member(e, obj, reach_at(e, reach), NULL) != NULL;
 }
 
 int mw_tree_has(const mw_engine *e, mw_handle obj) {
@@ -1194,12 +1196,13 @@ int mwi_tree_is_lost(mw_engine *e, const mwi_object *r) {
   return r->nodes == 0;
 }
 
-/* Returns the member that `obj` is in a reach if there is a path to it, else
-** NULL. */
+/* As `find_member`, of a member to which there is a path. */
 static mwi_member *resolved_member(mw_engine *e, mw_handle obj,
-                                   const mwi_reach *reach) {
-  mwi_member *m = find_member(e, obj, reach);
-  return (m == NULL || resolve_member(e, m)) ? m : find_member(e, obj, reach);
+                                   const mwi_reach *reach,
+                                   const mw_value *key) {
+  mwi_member *m = find_member(e, obj, reach, key);
+  if (m == NULL || resolve_member(e, m)) return m;
+  return find_member(e, obj, reach, key);
 }
 
 /* Returns the first of member `m` and the next ones of its node that hears of
@@ -1264,46 +1267,41 @@ int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
 }
 
 /* Searches upwards from node `n` for node `root`, all nodes at one distance
-** before the nodes that are farther away; at most `far` steps.  Returns the
-** distance, or `far`. */
-static uint32_t search_root(mwi_node *n, const mwi_node *root, uint32_t far) {
-  mwi_node *at, *last = n, *end = n;
-  uint32_t depth = 1, found = far;
+** before the nodes that are farther away; `toward` leads back. */
+static void search_root(mwi_node *n, const mwi_node *root) {
+  mwi_node *at, *last = n;
   mwi_edge *i;
   n->queue = NULL;
   n->waits = 1;
-  for (at = n; at != NULL && depth < far && found == far; at = at->queue) {
+  for (at = n; !root->waits; at = at->queue)
     for (i = at->ins; i != NULL; i = i->next_in) {
-      mwi_node *parent = i->parent;
-      if (parent->waits) continue;
-      parent->waits = 1;
-      parent->toward = i;
-      parent->queue = NULL;
-      last = last->queue = parent;
-      if (parent == root) found = depth;
+      if (i->parent->waits) continue;
+      last = last->queue = i->parent;
+      last->waits = 1;
+      last->toward = i->number;
+      last->queue = NULL;
     }
-    if (at != end) continue;
-    end = last;
-    depth++;
-  }
   for (at = n; at != NULL; at = at->queue) at->waits = 0;
-  return found;
 }
 
 /* Lets the path to member `m` be a shortest one; a path that is one stays. */
 static void shorten(mw_engine *e, mwi_member *m) {
   mwi_tree *part = &e->tree;
   mwi_member *root = reach_of(e, m)->root, *at = m;
-  uint32_t far = 0;
+  const mwi_node *n;
+  uint32_t far = 0, near = 0;
+  mwi_edge *i;
   if (root == m) return;
   if (part->shortest == m && part->shortened == part->changes) return;
   for (; at->via != NULL; far++) at = beside(e, at->via->parent, at);
-  if (far > 1 && search_root(m->node, root->node, far) < far)
-    for (at = root; at != m;) {
-      mwi_edge *i = at->node->toward;
+  if (far > 1) {
+    search_root(m->node, root->node);
+    for (n = root->node; n != m->node; n = edge_at(e, n->toward)->child) near++;
+    for (at = root; near < far && at != m; at->via = i) {
+      i = edge_at(e, at->node->toward);
       at = beside(e, i->child, at);
-      at->via = i;
     }
+  }
   part->shortest = m;
   part->shortened = part->changes;
 }
@@ -1332,28 +1330,22 @@ static uint32_t path_of(mw_engine *e, mwi_member *m, mw_handle *root,
 }
 
 /* The reach of the change may have ended.  An object that is at several depths
-** of a path has been written where the key is the path's. */
+** of a path was written where the key is the path's. */
 uint32_t mw_change_path(mw_engine *e, const mw_change *change, mw_handle root,
                         mw_handle obj, mw_value *keys, uint32_t n) {
+  const mw_value *key = (change->key.type == MW_TNIL) ? NULL : &change->key;
   const mwi_reach *its = NULL;
-  mwi_member *m;
   mwi_check_enter(e);
   if (change->reach != 0) its = reach_at(e, change->reach);
   if (its == NULL || its->obj != root)
     return mw_tree_path(e, root, obj, keys, n);
-  m = resolved_member(e, obj, its);
-  while (m != NULL && m->reach == its->number &&
-         (m == its->root ||
-          !(change->key.type == MW_TNIL || has_field(m->node, &change->key))))
-    m = next_member(e, m);
-  return path_of(e, m, &root, keys, n);
+  return path_of(e, resolved_member(e, obj, its, key), &root, keys, n);
 }
 
 uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                       mw_value *keys, uint32_t n) {
   mwi_member *m = own_root(e, root);
-  if (m == NULL || obj == root) return 0;
-  m = resolved_member(e, obj, reach_of(e, m));
+  if (m != NULL) m = resolved_member(e, obj, reach_of(e, m), NULL);
   return path_of(e, m, &root, keys, n);
 }
 
@@ -1370,9 +1362,9 @@ uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
 static mwi_member *whole_member(const mw_engine *e, mw_handle obj) {
   mwi_member *m = own_root(e, obj);
   const mwi_node *n = nodes_of(e, obj);
+  if (m != NULL) return m;
   while (n != NULL && n->graph->n_keys != 0) n = n->next;
-  if (m != NULL || n == NULL) return m;
-  m = get_member(e, n->members);
+  m = first_member(e, n);
   if (ground_edge(e, obj) != NULL)
     while (reach_of(e, m) != e->tree.ground) m = member_at(e, m->next);
   return m;
@@ -1389,7 +1381,7 @@ static mwi_member *member_below(mw_engine *e, mw_handle root, mw_handle obj) {
   const mwi_member *m = whole_member(e, root);
   mwi_check_enter(e);
   if (m == NULL) m = first_member(e, nodes_of(e, root));
-  return (m == NULL) ? NULL : resolved_member(e, obj, reach_of(e, m));
+  return (m == NULL) ? NULL : resolved_member(e, obj, reach_of(e, m), NULL);
 }
 
 uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,

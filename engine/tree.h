@@ -21,29 +21,29 @@ typedef struct mwi_edge mwi_edge;
 /* An object in a graph, with the edges to and from it. */
 struct mwi_node {
   uint32_t number;
-  uint32_t members; /* the first one: one in each reach of the graph that has
-                      ** the object, in the order of the reaches */
-  mwi_node *next;   /* of the object; or the next released node */
-  mwi_edge *ins, *outs; /* to this node, the newest first, and from it */
-  mwi_reach *graph;
-  mw_handle obj;        /* MW_NONE: the ground */
-  mwi_node *queue;      /* in a search or spread: the next node, */
-  mwi_edge *toward;     /* in a search: of the path from this node */
-  uint32_t linked;      /* the number of the scan that has linked its fields; 0:
-                    ** they are not linked yet, */
+  uint32_t members;     /* the first one; there is one in each reach of the
+                        ** graph that has the object, in their order */
+  uint32_t toward;      /* in a search: the edge of the path from this node */
   uint32_t left;        /* the age in which a field last stopped holding the
-                    ** object, or the node was made, or released */
+                        ** object, or the node was made, or released */
+  uint32_t linked;      /* the number of the scan that has linked its fields; 0:
+                        ** they are not linked yet, */
   uint32_t scans : 1;   /* or are being linked */
   uint32_t refuses : 1; /* may a field hold what was left out there? */
   uint32_t waits : 1;   /* is the node in the queue? */
-  uint32_t depth;       /* in a reach of a path, else 0 */
+  uint32_t depth : 29;  /* in a reach of a path, else 0 */
+  mwi_node *next;       /* of the object; or the next released node */
+  mwi_node *queue;      /* in a search or spread: the next node */
+  mwi_edge *ins, *outs; /* to this node, the newest first, and from it */
+  mwi_reach *graph;
+  mw_handle obj; /* MW_NONE: the ground */
 };
 
 /* An object below a root, or the root itself; 40 bytes, for there is one for
 ** each root above. */
 struct mwi_member {
   uint32_t number;
-  uint32_t next, prev; /* members of the node; in the first one, `prev` is the
+  uint32_t next, prev; /* members of the node; the first one's `prev` is the
                        ** last */
   uint32_t chain;      /* the next orphan */
   uint32_t came;       /* the age in which the member was made */
@@ -82,8 +82,8 @@ struct mwi_edge {
   uint32_t sure : 1;   /* is the hint surely the key of such a field? */
   mwi_node *parent;    /* NULL: the edge is free */
   mwi_node *child;
-  mwi_edge *next_in, *prev_in;   /* edges to the child */
-  mwi_edge *next_out, *prev_out; /* edges from the parent */
+  mwi_edge *next_in, *next_out; /* edges to the child, and from the parent; */
+  uint32_t prev_in, prev_out;   /* 0 for none */
   uint32_t age;    /* in which the field of the hint came to hold the child */
   uint32_t others; /* the last one in which another of the fields did, or 0 */
   mw_value hint;   /* a key */
