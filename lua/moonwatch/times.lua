@@ -24,10 +24,10 @@ local times = {}
 -- its column, and of all.  The core calls this where no debug hook raises.
 function times.closed(name, ns, column, counts_name, counts_column, counts)
   local its = state.names[name] or { count = 0, sum = 0, min = ns, max = ns }
-  state.names[name] = its
   its[its.count % KEPT + 1] = ns
   its.count, its.sum = its.count + 1, its.sum + ns
   its.min, its.max = math.min(its.min, ns), math.max(its.max, ns)
+  state.names[name] = its
   if not column then return end
   local spent = state.spent
   if counts_name then spent[name] = (spent[name] or 0) + ns end
