@@ -19,30 +19,18 @@ local recorded = {}
 -- Squashed effects have the writes to a table that was put somewhere and taken
 -- out again, but not the writes that put it there.  So, if they have written
 -- what nobody tracks any more, they know the links of the effects that they
--- were made of: effects -> array of links; and links are node -> array of the
--- nodes below.  A node stands for an object, and does not keep it alive.  All
--- copies of this file share the tables.
-private.passing = private.passing or {
-  formers = setmetatable({}, { __mode = "k" }),
-  nodes = setmetatable({}, { __mode = "k" }),
-  objects = setmetatable({}, { __mode = "kv" }),
-}
-local formers, nodes = private.passing.formers, private.passing.nodes
-local object_of = private.passing.objects -- by node
+-- were made of: effects -> array of links; and links are the id of an object ->
+-- array of the ids below, which keep nothing alive.  All copies of this file
+-- share the table.
+private.passing = private.passing or setmetatable({}, { __mode = "k" })
+local formers = private.passing
 
---- Returns the node of an object.
-function recorded.node_of(object)
-  local node = nodes[object] or {}
-  nodes[object], object_of[node] = node, object
-  return node
-end
-
--- Links a node to those of the tables in a table.  Returns the nodes below.
-local function link(links, node, values)
-  local its = links[node] or {}
-  links[node] = its
+-- Links an id to those of the tables in a table.  Returns the ids below.
+local function link(links, id, values)
+  local its = links[id] or {}
+  links[id] = its
   for _, value in next, values do
-    if type(value) == "table" then its[#its + 1] = recorded.node_of(value) end
+    if type(value) == "table" then its[#its + 1] = core.id(value) end
   end
   return its
 end
@@ -54,12 +42,12 @@ function recorded.links(fx)
   for i = 1, #fx do
     local object, _, old, new, kind = get(fx, i)
     local values = kind ~= "metatable" and { old, new } or {}
-    if object ~= nil then link(links, recorded.node_of(object), values) end
+    if object ~= nil then link(links, core.id(object), values) end
   end
   for _, its in ipairs(formers[fx] or {}) do
-    for node, list in next, its do
-      local all = links[node] or {}
-      links[node] = table.move(list, 1, #list, #all + 1, all)
+    for id, list in next, its do
+      local all = links[id] or {}
+      links[id] = table.move(list, 1, #list, #all + 1, all)
     end
   end
   return links
@@ -69,13 +57,13 @@ end
 local function with_contents(links)
   local queue, seen = {}, {}
   for _, its in next, links do table.move(its, 1, #its, #queue + 1, queue) end
-  for _, node in ipairs(queue) do -- which grows
-    local object = object_of[node]
-    if object and not seen[node] and not private.intercepts(object) then
-      local its = link(links, node, private.raw(object))
+  for _, id in ipairs(queue) do -- which grows
+    local object = core.object(id)
+    if object and not seen[id] and not private.intercepts(object) then
+      local its = link(links, id, private.raw(object))
       table.move(its, 1, #its, #queue + 1, queue)
     end
-    seen[node] = true
+    seen[id] = true
   end
   return links
 end

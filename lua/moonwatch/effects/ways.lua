@@ -22,7 +22,6 @@ local recorded = require "moonwatch.effects.recorded"
 local private = core.private
 local enters, parents = private.enters, private.parents
 local intercepts, is_object = private.intercepts, private.is_object
-local object_of = private.passing.objects -- by node: see recorded.lua
 
 local Ways = {}
 Ways.__index = Ways
@@ -243,22 +242,22 @@ end
 -- `after` is the view after the effects.
 function Ways:reached(after)
   local links, set, seen, queue = recorded.links(self.view.fx), {}, {}, {}
-  local function add(node)
-    if seen[node] then return end
-    seen[node] = true
-    queue[#queue + 1] = node
+  local function add(id)
+    if seen[id] then return end
+    seen[id] = true
+    queue[#queue + 1] = id
   end
-  for node in next, links do
-    local object = object_of[node]
-    if object and self:of(object) then add(node) end
+  for id in next, links do
+    local object = core.object(id)
+    if object and self:of(object) then add(id) end
   end
-  for _, node in ipairs(queue) do -- which grows
-    local object = object_of[node]
-    for _, below in ipairs(links[node] or {}) do add(below) end
+  for _, id in ipairs(queue) do -- which grows
+    local object = core.object(id)
+    for _, below in ipairs(links[id] or {}) do add(below) end
     if object then set[object] = true end
     if object and not self:of(object) then -- new, with all that is in it
       for _, value in next, after:contents(object) do
-        if type(value) == "table" then add(recorded.node_of(value)) end
+        if type(value) == "table" then add(core.id(value)) end
       end
     end
   end
