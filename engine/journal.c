@@ -370,13 +370,15 @@ mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, int nested) {
   o = mwi_owner_at(part, owner);
   memset(o, 0, sizeof(*o));
   o->number = owner;
-  o->log = nested ? parent->log : part->spare;
+  o->log = (nested && parent != NULL) ? parent->log : part->spare;
   if (!nested) part->spare = NULL;
   o->log->newest = o;
   o->mark = o->log->n;
   o->parent = parent;
-  if (parent != NULL) parent->children++;
-  if (nested) parent->above = o;
+  if (parent != NULL) {
+    parent->children++;
+    if (nested) parent->above = o;
+  }
   part->open++;
   return o;
 }

@@ -506,7 +506,7 @@ static int spread(mw_engine *e, mwi_edge *i, mwi_node *n,
                   const mwi_reach *only) {
   mwi_node *queue = NULL;
   int ok = i == NULL || join(e, i, only, &queue);
-  if (i == NULL) enqueue(&queue, n);
+  if (n != NULL) enqueue(&queue, n);
   while ((n = queue) != NULL) {
     queue = n->queue;
     n->waits = 0;

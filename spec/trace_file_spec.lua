@@ -352,6 +352,17 @@ describe("the place of a file", function()
       end)
     end)
 
+  it("may be the output of a program, which writes on", function()
+    each(function(path)
+      local program = "local mw = require 'moonwatch' " ..
+        "local trace = mw.trace():start() " ..
+        "assert(trace:write '/dev/stdout') print 'the last line'"
+      shell.run('%s -e "%s" > %s/output', os.getenv "LUA" or "lua5.4",
+        program, path)
+      assert.matches("the last line", io.open(path .. "/output"):read "a")
+    end)
+  end)
+
   it("may not be a link that leads round", function()
     each(function(path, trace)
       shell.run("cd %s && ln -s a b && ln -s b a", path)

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if defined(_WIN32)
 
@@ -88,6 +89,7 @@ int mwb_os_look(const char *path, int64_t *changed, int64_t *size) {
 
 const char *mwb_os_place(const char *path, char *place) {
   struct stat st;
+  if (strncmp(path, "/dev/", 5) == 0) return NULL; /* as /dev/stdout */
   if (lstat(path, &st) != 0 || S_ISREG(st.st_mode)) return path;
   return (stat(path, &st) == 0 && S_ISREG(st.st_mode)) ? realpath(path, place)
                                                        : NULL;

@@ -510,8 +510,8 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - BARE + 1;
 }
 
-/* Runs the function at FUNCTION in a transaction; a label is for readers.  In a
-** coroutine that can yield, Lua closes the handle if the coroutine is closed. */
+/* Runs the function at FUNCTION in a transaction; a label is for readers.  In
+** a coroutine that can yield, Lua closes the handle if that is closed. */
 static int run(lua_State *L, mwb_state *s) {
   handle *h = NULL;
   mwb_transaction *tx;
