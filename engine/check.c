@@ -33,7 +33,6 @@ int *mwi_quiet(const mw_engine *e) {
 typedef struct checker {
   mw_engine *e;
   jmp_buf end;
-  unsigned char *seen; /* see `verify_path` */
   uint32_t watches, fields;
   uint32_t ended;             /* of the watches in lists */
   uint32_t guarded, guarding; /* those of objects; in objects' chains */
@@ -327,16 +326,21 @@ static const mwi_member *member_above(checker *c, const mwi_member *m) {
   return member_of(c, parent, reach);
 }
 
-/* What the edges lead to from a member is in the reach, too. */
+/* From a member, `via` leads to the root or to an orphan.  What the edges lead
+** to is in the reach, too. */
 static void verify_member(checker *c, const mwi_member *m) {
   const mwi_reach *reach = reach_number(m->reach);
+  const mwi_member *above = m;
   const mwi_edge *i;
+  uint32_t steps = 0;
   c->members++;
   c->orphans += m->queued;
-  if (reach->root == m)
-    holds(m->via == NULL && !m->queued);
-  else
-    holds(m->via != NULL ? member_above(c, m) != NULL : m->queued);
+  holds(reach->root != m || (m->via == NULL && !m->queued));
+  while (above->via != NULL) {
+    above = member_above(c, above);
+    holds(above != NULL && steps++ < c->e->tree.members.n);
+  }
+  holds(above == reach->root || above->queued);
   for (i = m->node->outs; i != NULL; i = i->next_out)
     holds(member_of(c, i->child, reach) != NULL);
 }
@@ -426,24 +430,8 @@ static void verify_orphans(checker *c) {
   }
 }
 
-/* From a member, `via` leads to its root or to an orphan.  `seen` holds 2 for
-** those already known to be right, 1 for those on this path. */
-static void verify_path(checker *c, const mwi_member *from) {
-  const mwi_member *root = reach_number(from->reach)->root, *m = from;
-  for (; c->seen[m->number] == 0 && m->via != NULL; m = member_above(c, m)) {
-    c->seen[m->number] = 1;
-    holds(c->seen[member_above(c, m)->number] != 1); /* no cycle */
-  }
-  holds(c->seen[m->number] == 2 || m == root || m->queued);
-  for (c->seen[m->number] = 2, m = from; c->seen[m->number] != 2;
-       m = member_above(c, m))
-    c->seen[m->number] = 2;
-}
-
 static void verify_tree(checker *c) {
   const mwi_tree *part = &c->e->tree;
-  const mwi_member *m;
-  uint32_t slot;
   verify_ground(c);
   verify_reaches(c);
   verify_orphans(c);
@@ -452,16 +440,6 @@ static void verify_tree(checker *c) {
   verify_pool(c, &part->members, sizeof(mwi_member), c->members);
   verify_pool(c, &part->edges, sizeof(mwi_edge), c->outs);
   verify_pool(c, &part->reaches, sizeof(mwi_reach), c->reaches);
-  c->seen = (unsigned char *)mwi_new(c->e, (size_t)part->members.n + 1);
-  if (c->seen == NULL) return; /* paths are not checked without memory */
-  for (slot = 1; slot < c->e->identity.top; slot++) {
-    const mwi_object *r = mwi_object_of(&c->e->watch, slot);
-    const mwi_node *n =
-        (r == NULL || r->nodes == 0) ? NULL : node_number(r->nodes);
-    for (; n != NULL; n = n->next)
-      for (m = numbered(c, n->members); m != NULL; m = numbered(c, m->next))
-        verify_path(c, m);
-  }
 }
 
 /* }====================================================== */
@@ -660,33 +638,26 @@ static void verify_traces(checker *c) {
 
 /* }====================================================== */
 
-/* A function of its own, so that a jump leaves the checker as it is. */
-static int verify_all(checker *c) {
-  uint32_t i;
-  if (setjmp(c->end) != 0) return MW_BROKEN;
-  verify_identity(c);
-  verify_clocks(c);
-  verify_records(c);
-  verify_watches(c);
-  verify_tree(c);
-  verify_journal(c);
-  verify_readers(c);
-  for (i = 0; i < c->e->scope.n; i++)
-    if (c->e->scope.all[i] != NULL) verify_hierarchy(c, c->e->scope.all[i]);
-  verify_traces(c);
-  return MW_OK;
-}
-
+/* After a jump, nothing is asked of the checker. */
 int mw_verify(mw_engine *e) {
   checker c;
-  int code;
+  uint32_t i;
   mwi_check_enter(e);
   memset(&c, 0, sizeof(c));
   c.e = e;
   e->check.broken = NULL;
-  code = verify_all(&c);
-  mwi_free(e, c.seen, (size_t)e->tree.members.n + 1);
-  return code;
+  if (setjmp(c.end) != 0) return MW_BROKEN;
+  verify_identity(&c);
+  verify_clocks(&c);
+  verify_records(&c);
+  verify_watches(&c);
+  verify_tree(&c);
+  verify_journal(&c);
+  verify_readers(&c);
+  for (i = 0; i < e->scope.n; i++)
+    if (e->scope.all[i] != NULL) verify_hierarchy(&c, e->scope.all[i]);
+  verify_traces(&c);
+  return MW_OK;
 }
 
 #endif

@@ -11,34 +11,26 @@
 #include "moonwatch.h"
 
 #ifdef MW_CHECKS
-
 #define mwi_check(misuse, c) \
   ((c) ? (void)0 : mw_check_failed(misuse, #c, __FILE__, __LINE__))
+#define mwi_checking(e, action) ((void)(action))
+#else
+#define mwi_check(misuse, c) ((void)0)
+#define mwi_checking(e, action) ((void)(e))
+#endif
 
 /* Around a call of the host, which must not call the engine back. */
-#define mwi_quiet_begin(e) ((void)++*mwi_quiet(e))
-#define mwi_quiet_end(e) ((void)--*mwi_quiet(e))
+#define mwi_quiet_begin(e) mwi_checking(e, ++*mwi_quiet(e))
+#define mwi_quiet_end(e) mwi_checking(e, --*mwi_quiet(e))
 
 /* Around a call of a guard, which may call the engine back. */
-#define mwi_guard_begin(e) ((void)++(e)->check.guards)
-#define mwi_guard_end(e) ((void)--(e)->check.guards)
+#define mwi_guard_begin(e) mwi_checking(e, ++(e)->check.guards)
+#define mwi_guard_end(e) mwi_checking(e, --(e)->check.guards)
 
 /* Around the rewinding of the journal; a jump may leave the rewinding, and the
 ** rewinding may begin again. */
-#define mwi_restoring_begin(e) ((void)((e)->check.restoring = 1))
-#define mwi_restoring_end(e) ((void)((e)->check.restoring = 0))
-
-#else
-
-#define mwi_check(misuse, c) ((void)0)
-#define mwi_quiet_begin(e) ((void)(e))
-#define mwi_quiet_end(e) ((void)(e))
-#define mwi_guard_begin(e) ((void)(e))
-#define mwi_guard_end(e) ((void)(e))
-#define mwi_restoring_begin(e) ((void)(e))
-#define mwi_restoring_end(e) ((void)(e))
-
-#endif
+#define mwi_restoring_begin(e) mwi_checking(e, (e)->check.restoring = 1)
+#define mwi_restoring_end(e) mwi_checking(e, (e)->check.restoring = 0)
 
 /* An invariant of the engine. */
 #define mwi_assert(c) mwi_check(0, c)

@@ -140,18 +140,6 @@ static void dump_clocks(mwi_json *out, const mw_engine *e) {
   }
 }
 
-static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *h) {
-  const mwi_stack *stack;
-  uint32_t slot = 0, i;
-  while ((stack = mwi_hierarchy_next(h, &slot)) != NULL) {
-    if (stack->n == 0) continue;
-    put(out, "  thread %h executes", stack->thread);
-    for (i = 0; i < stack->n; i++)
-      put(out, " %h as %u", stack->frames[i].obj, stack->frames[i].name);
-    put(out, "\n");
-  }
-}
-
 int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
   char buffer[512];
   mwi_json out = {write, ud, buffer, 0, sizeof(buffer), 0};
@@ -175,11 +163,10 @@ int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
     const mwi_object *r = mwi_object_of(&e->watch, i);
     if (r != NULL && r->obj != MW_NONE) dump_record(&out, e, r);
   }
-  for (i = 0; i < e->scope.n; i++) {
-    if (e->scope.all[i] == NULL) continue;
-    put(&out, "hierarchy %u: %d frames\n", i, (int64_t)e->scope.all[i]->frames);
-    dump_hierarchy(&out, e->scope.all[i]);
-  }
+  for (i = 0; i < e->scope.n; i++)
+    if (e->scope.all[i] != NULL)
+      put(&out, "hierarchy %u: %d frames\n", i,
+          (int64_t)e->scope.all[i]->frames);
   for (t = e->trace.first; t != NULL; t = t->next)
     put(&out, "trace: %d events, room for %d, %d lost%s\n",
         (int64_t)mw_trace_len(t), (int64_t)t->capacity,
