@@ -401,6 +401,7 @@ static void undo_store(mwb_write *w) {
 
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
+  uint64_t last = mw_delivery_last(w->s->engine);
   int i, status;
   mwb_write_number(w); /* before `store_table` makes a copy of `w` */
   lua_pushcfunction(L, store_table);
@@ -418,6 +419,7 @@ static void put_table(mwb_write *w) {
     undo_store(w);
     lua_error(L);
   }
+  mwb_note_delivered(L, w->s, last);
   if (w->s->base->made > 0 && w->s->watch->storing == 0) mwb_reap_made(w->s);
 }
 
