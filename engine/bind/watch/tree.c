@@ -401,7 +401,7 @@ static void undo_store(mwb_write *w) {
 
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
-  uint64_t last = mw_delivery_last(w->s->engine);
+  uint64_t last = w->s->engine->reader.last;
   int i, status;
   mwb_write_number(w); /* before `store_table` makes a copy of `w` */
   lua_pushcfunction(L, store_table);
