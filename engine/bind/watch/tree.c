@@ -390,15 +390,6 @@ static int store_table(lua_State *L) {
   return 0;
 }
 
-/* After a failed store the edge counts what the fields hold.  The value may be
-** scanned in part, so the value is to be new when it is stored again. */
-static void undo_store(mwb_write *w) {
-  lua_State *L = w->L;
-  count_fields(L, w->s, VALUE);
-  mw_tree_resolve(w->s->engine);
-  mwb_let_go(L, w->s, SIZE_MAX);
-}
-
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
   uint64_t last = w->s->engine->reader.last;
@@ -415,8 +406,11 @@ static void put_table(mwb_write *w) {
   w->s->watch->storing++;
   status = lua_pcall(L, OLD + 1, 0, 0);
   w->s->watch->storing--;
-  if (status != LUA_OK) {
-    undo_store(w);
+  if (status != LUA_OK) { /* then the edge counts what the fields hold, */
+    count_fields(L, w->s, VALUE);
+    mw_tree_resolve(
+        w->s->engine); /* and what is scanned in part is new again */
+    mwb_let_go(L, w->s, SIZE_MAX);
     lua_error(L);
   }
   mwb_note_delivered(L, w->s, last);
@@ -438,38 +432,33 @@ static void put_other(mwb_write *w, uint32_t edge) {
   if (edge != 0) mwi_tree_add(e, edge, &w->change.key);
 }
 
-/* Returns the edge to the table to be stored if a link has only to count, else
-** 0.  Under some names a table may be a class, and names are to be kept. */
-static uint32_t known_edge(const mwb_write *w) {
-  mw_handle h;
-  if (w->change.key.type != MW_TINTEGER || !lua_istable(w->L, VALUE)) return 0;
-  h = mwb_handle_of(w->L, w->s, VALUE);
-  return (h == MW_NONE) ? 0 : mwi_tree_edge(w->s->engine, w->r, h);
-}
-
+/* If a link has only to count there is an `edge`.  Under some names a table may
+** be a class, and names are to be kept. */
 void mwb_store_linked(mwb_write *w) {
   lua_State *L = w->L;
+  mwb_state *s = w->s;
   int top = lua_gettop(L), goes_down = 0;
-  uint32_t edge;
-  if (mwb_has_orphans(w->s) && mwi_tree_is_lost(w->s->engine, w->r)) {
+  uint32_t edge = 0;
+  if (mwb_has_orphans(s) && mwi_tree_is_lost(s->engine, w->r)) {
     mwb_store_field(w);
-    w->s->pending = 1;
+    s->pending = 1;
     return;
   }
   let_go_others(w);
-  edge = known_edge(w);
+  if (w->change.key.type == MW_TINTEGER)
+    edge = mwi_tree_edge(s->engine, w->r, mwb_handle_of(L, s, VALUE));
   if (edge == 0 && lua_istable(L, VALUE)) {
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
     goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
-                mwb_may_enter(L, w->s, OBJECT, NULL);
+                mwb_may_enter(L, s, OBJECT, NULL);
     lua_settop(L, top);
   }
   if (goes_down)
     put_table(w);
   else
     put_other(w, edge);
-  if (mwb_has_orphans(w->s)) w->s->pending = 1;
+  if (mwb_has_orphans(s)) s->pending = 1;
 }
 
 /* }====================================================== */
