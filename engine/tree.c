@@ -172,6 +172,11 @@ static int has_field(const mwi_node *n, const mw_value *key) {
   return its == NULL || mw_value_equal(its, key);
 }
 
+/* Does a field with the key lead on from the node? */
+static int leads_on(const mwi_node *n, const mw_value *key) {
+  return n->graph->keys == NULL || (!is_end(n) && has_field(n, key));
+}
+
 /* Returns the first member of an object in a reach that is about fields with
 ** the key (NULL: any), NULL for none. */
 static mwi_member *find_member(mw_engine *e, mw_handle obj,
@@ -719,7 +724,7 @@ static int is_in(const mw_engine *e, const mwi_node *n, mw_reach reach) {
 /* Does a link lead on from the node? */
 static int is_meant(const mw_engine *e, const mwi_node *n, const linking *l) {
   return (l->how == STORE ? n->linked != 0 : n->scans) &&
-         is_in(e, n, l->reach) && !is_end(n) && has_field(n, l->key);
+         is_in(e, n, l->reach) && leads_on(n, l->key);
 }
 
 /* Unlinks the child with the first node `c` from the nodes from `n` up to
@@ -858,7 +863,7 @@ int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
     if (n->graph->rule != 0) bits |= MWI_RULED;
     if (n->linked == 0) bits |= MWI_OPEN;
     if (n->refuses) bits |= MWI_REFUSES;
-    if (key != NULL && !is_end(n) && has_field(n, key)) bits |= MWI_LEADS;
+    if (key != NULL && leads_on(n, key)) bits |= MWI_LEADS;
     if (c != NULL && key_in(n) == NULL && find_edge(e, n, c) != NULL)
       bits |= MWI_HOLDS;
   }
