@@ -221,9 +221,9 @@ static int commit(lua_State *L) {
     lua_replace(L, 2);
   }
   if (parent != NULL) hand_calls(L, tx, parent);
-  last = s->engine->reader.last;
+  last = mw_delivery_last(s->engine);
   mwb_check(L, mwi_owner_commit(s->engine, tx->its, &L));
-  if (s->readers->feeds != NULL) mwb_note_delivered(L, s, last);
+  mwb_note_delivered(L, s, last);
   close_transaction(L, tx, 1); /* at 3 */
   if (lua_istable(L, 3)) end_extras(L, s, 3, 1, 3);
   lua_settop(L, 2);

@@ -392,7 +392,7 @@ static int store_table(lua_State *L) {
 
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
-  uint64_t last = w->s->engine->reader.last;
+  uint64_t last = mw_delivery_last(w->s->engine);
   int i, status;
   mwb_write_number(w); /* before `store_table` makes a copy of `w` */
   lua_pushcfunction(L, store_table);
