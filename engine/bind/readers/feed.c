@@ -24,8 +24,8 @@
 ** log were lost, all that is below the root as delivered.  What has come or
 ** gone are the *news*, which last as long as the look.  The program is told of
 ** the changes of what it knew and knows, of all fields of what it did not know,
-** and of what it knew that has gone.  A userdata is a value, and has no news:
-** of one that was seen below the root the feed knows which table held it.
+** and of what it knew that has gone.  A userdata is a value, and has no news: of
+** one that was seen below the root the feed knows which table held it.
 **
 ** Invariant: what the program knows has a shadow, also after it has left, until
 ** the look that says so.  So no write to it is missed, and what was moved or
