@@ -24,8 +24,8 @@
 ** log were lost, all that is below the root as delivered.  What has come or
 ** gone are the *news*, which last as long as the look.  The program is told of
 ** the changes of what it knew and knows, of all fields of what it did not know,
-** and of what it knew that has gone.  A userdata is a value, and has no news: of
-** one that was seen below the root the feed knows which table held it.
+** and of what it knew that has gone.  A userdata is a value, and has no news:
+** once a table below the root has held it, the program is told of its changes.
 **
 ** Invariant: what the program knows has a shadow, also after it has left, until
 ** the look that says so.  So no write to it is missed, and what was moved or
@@ -71,9 +71,8 @@ struct mwb_feed {
   mw_clock known; /* tags what the program knows */
 };
 
-/* The user value of a feed, with weak keys: a userdata that was seen below the
-** root -> the handle of a table that held it.  A feed keeps no object alive but
-** those of its entries. */
+/* The user value of a feed: a weak set of the userdata that were seen below the
+** root.  A feed keeps no object alive but those of its entries. */
 #define LEAVES 1
 
 /* News: an object has come, and the program is to be told of its fields, or has
@@ -324,13 +323,13 @@ static void walk(looking *w, step enter) {
     }
 }
 
-/* If a userdata is on the top, notes that the object `h` has held it. */
-static void note_leaf(const looking *w, mw_handle h) {
+/* If a userdata is on the top, notes that it was seen below the root. */
+static void note_leaf(const looking *w) {
   lua_State *L = w->L;
   if (w->f->root == MW_NONE || lua_type(L, -1) != LUA_TUSERDATA) return;
   lua_getiuservalue(L, FEED, LEAVES);
   lua_pushvalue(L, -2);
-  lua_pushinteger(L, (lua_Integer)h);
+  lua_pushboolean(L, 1);
   lua_rawset(L, -3);
   lua_pop(L, 1);
 }
@@ -361,7 +360,7 @@ static int enter_below(looking *w, int parent) {
   if (w->before && /* and has an entry written the field? */
       mwb_fold_field(L, w->s, &w->fold, at, lua_gettop(L) - 1) != NULL)
     return 0;
-  note_leaf(w, at);
+  note_leaf(w);
   if (!lua_istable(L, -1)) return 0;
   lua_pushvalue(L, -1);
   is_in = lua_rawget(L, set) != LUA_TNIL;
@@ -493,43 +492,19 @@ static void gather_news(looking *w, int lost) {
   }
 }
 
-/* Does a table below the root hold the userdata on the top?  It mostly is the
-** one that has held it. */
-static int is_held(looking *w) {
+/* Is an object that was written, and did not come, below the root? */
+static int is_below(const looking *w, mw_handle h) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), found = 0;
-  mw_handle h;
-  lua_getiuservalue(L, FEED, LEAVES);
-  lua_pushvalue(L, top);
-  if (lua_rawget(L, top + 1) != LUA_TNIL) {
-    h = (mw_handle)lua_tointeger(L, -1);
-    if (knows(w->f, h) != (news_of(w, h) != 0) && mwb_alive(L, w->s, h))
-      for (push_fields(w); !found && mwb_next_field(L, top + 4); lua_pop(L, 1))
-        found = lua_rawequal(L, -1, top);
-    lua_settop(L, top + 1);
-    if (!found) { /* is it elsewhere? */
-      lua_pushvalue(L, top);
-      lua_pushinteger(L, 0);
-      lua_rawset(L, top + 1);
-      walk_below(w, 0);
-      lua_pushvalue(L, top);
-      lua_rawget(L, top + 1);
-      found = lua_tointeger(L, -1) != 0;
-      lua_pushvalue(L, top);
-      lua_pushnil(L);
-      if (!found) lua_rawset(L, top + 1); /* last, for the walk may fail */
-    }
+  int top, yes;
+  if (w->f->root == MW_NONE || knows(w->f, h)) return 1;
+  top = lua_gettop(L);
+  yes = mwb_alive(L, w->s, h) && lua_isuserdata(L, -1);
+  if (yes) {
+    lua_getiuservalue(L, FEED, LEAVES);
+    lua_insert(L, -2);
+    yes = lua_rawget(L, -2) != LUA_TNIL;
   }
   lua_settop(L, top);
-  return found;
-}
-
-/* Is an object that was written, and did not come, below the root? */
-static int is_below(looking *w, mw_handle h) {
-  int yes = w->f->root == MW_NONE || knows(w->f, h);
-  if (yes) return 1;
-  yes = mwb_alive(w->L, w->s, h) && lua_isuserdata(w->L, -1) && is_held(w);
-  lua_pop(w->L, 1);
   return yes;
 }
 
@@ -549,12 +524,11 @@ static void tell_change(looking *w, uint64_t first, uint64_t last, int kind) {
 }
 
 /* Returns COMES if the program is to be told of the fields of the value on the
-** top, which the object `holder` holds, TELLS if that is done, and otherwise 0.
-*/
-static int coming(looking *w, mw_handle holder) {
+** top, TELLS if that is done, and otherwise 0. */
+static int coming(looking *w) {
   mw_handle h;
   int news;
-  note_leaf(w, holder);
+  note_leaf(w);
   if (w->f->root == MW_NONE || !lua_istable(w->L, -1)) return 0;
   h = mwb_handle_of(w->L, w->s, -1);
   news = news_of(w, h);
@@ -565,8 +539,7 @@ static int coming(looking *w, mw_handle holder) {
 /* Tells of each field of what comes, and of what is below and comes, too. */
 static int enter_told(looking *w, int parent) {
   lua_State *L = w->L;
-  int value = lua_gettop(L), i;
-  int comes = coming(w, mwb_handle_of(L, w->s, parent)) == COMES;
+  int value = lua_gettop(L), comes = coming(w) == COMES, i;
   const int all[] = {parent, value - 1, value};
   tell_change(w, 0, 0, comes ? (int)ATTACH : (int)MW_INSERT);
   for (i = 0; i < 3; i++) {
@@ -599,7 +572,7 @@ static void tell_field(looking *w, const mwb_folded *at) {
   int news = 0;
   if (last->type[MW_NOW] == MW_TOTHER && mwi_is_of_field(last->kind)) {
     mwb_unpack_in(w->L, &w->place, last, MW_NOW);
-    news = coming(w, last->obj);
+    news = coming(w);
   }
   if (news == COMES) kind = ATTACH;
   if (news == TELLS && kind < 0) kind = MW_UPDATE;
@@ -609,7 +582,7 @@ static void tell_field(looking *w, const mwb_folded *at) {
 }
 
 /* Is the field one of what the program knew and knows? */
-static int is_changed(looking *w, mw_handle h) {
+static int is_changed(const looking *w, mw_handle h) {
   if (!mwi_identity_is_valid(&w->s->engine->identity, h)) return 0;
   return w->f->root == MW_NONE || (news_of(w, h) == 0 && is_below(w, h));
 }
@@ -715,13 +688,13 @@ static void filter(looking *w) {
     if (lua_tointeger(L, -1) == COMES &&
         mwb_alive(L, w->s, (mw_handle)lua_tointeger(L, -2)))
       for (push_fields(w); mwb_next_field(L, top + 4); lua_pop(L, 1))
-        note_leaf(w, (mw_handle)lua_tointeger(L, top + 1));
+        note_leaf(w);
   for (i = 0; i < its->n; i++) {
     const mw_entry *entry = &its->entries[i];
     if (!is_below(w, entry->obj) && news_of(w, entry->obj) != COMES) continue;
     if (entry->type[MW_NOW] == MW_TOTHER) {
       mwb_unpack_in(L, &w->place, entry, MW_NOW);
-      note_leaf(w, entry->obj);
+      note_leaf(w);
       lua_pop(L, 1);
     }
     if (!is_unwanted(w, entry)) its->entries[n++] = *entry;
