@@ -122,17 +122,16 @@ function Copy:forget_put(all)
 end
 
 -- The copy knows what the root leads to, and what the reader itself has put in
--- and the feed has not called detached: it was taken out before the feed knew
--- of it, or an open transaction has put it elsewhere.
+-- since the last look; what came and went between two looks has no detachment.
 function Copy:check_known(root)
   local reachable = self:reachable(root)
   for object in pairs(self.of) do
-    if reachable[object] then
-      self.new[object] = nil
-    elseif not self.new[object] then
+    if not reachable[object] and not self.new[object] then
       fail("%s has left without a word", self.world:name(object))
     end
   end
+  self:prune(root)
+  self.new = {}
 end
 
 -- Forgets what the root does not lead to.
@@ -145,12 +144,10 @@ end
 
 -- A table that comes in by a write of the reader's own.
 function Copy:put_in(object, holder)
-  local known = self:reachable(self.world.root)
   local function add(value)
     if type(value) ~= "table" then return value end
-    if known[value] then return self.of[value] end
     local copy = {}
-    known[value], self.of[value], self.new[value] = true, copy, true
+    self.of[value], self.new[value] = copy, true
     for k, v in pairs(value) do copy[k] = add(v) end
     return copy
   end
@@ -383,13 +380,6 @@ function DEEDS.shift(self, choose)
   table.remove(object, 1)
 end
 
--- Is a transaction open?
-function World:is_open()
-  for _, job in ipairs(self.jobs) do
-    if #job.open > 0 then return true end
-  end
-end
-
 -- Is the object below the root now?
 function World:is_below(object)
   local seen, list = { [self.root] = true }, { self.root }
@@ -407,17 +397,14 @@ end
 -- A write that the last reader makes itself, and does not want to be told of.
 -- A write that changes nothing has no entry, so the feed does not know of it;
 -- nor has one to what nobody tracks while an open transaction has taken it out.
--- What is put below such a table is told anew.
 function DEEDS.own(self, choose, job)
   local reader, object = self.own, self:object(choose)
   local key, value = KEYS[choose(#KEYS)], self:object(choose)
   local known = reader.copy:reachable(self.root)
   if #job.open > 0 or reader.pending or not known[object]
     or not private.intercepts(object) then return end
-  local is_new = not (known[value] and self:is_below(value))
-  if is_new and (self:is_open() or reader.copy.of[value]) then
+  if not (known[value] and self:is_below(value)) then
     value = choose(2) == 1 and choose(9) or nil
-    is_new = false
   end
   local i = choose(3) == 1 and choose(POOL)
   if i then
@@ -428,11 +415,8 @@ function DEEDS.own(self, choose, job)
   self:say("  own: %s[%s] = %s", self:name(object), self:name(key),
     self:name(value))
   local was_known = reader.known and reader.known[object]
-    and self:is_below(object)
   mw.origin("own", function() object[key] = value end)
-  if i or is_new then
-    reader.copy:put_in(value, i and was_known and object or nil)
-  end
+  if i then reader.copy:put_in(value, was_known and object) end
   reader.copy:set(object, key, value)
 end
 DEEDS.own2, DEEDS.own3, DEEDS.own4 = DEEDS.own, DEEDS.own, DEEDS.own

@@ -539,12 +539,6 @@ function scenarios.feeds()
   check(count(anywhere:changes()) > 0)
   root.gone = gone
   check(count(feed:changes()) == 2 or feed:lost() > 0, "come back")
-  mw.origin("network", function() root.put = { {} } end)
-  root.put.n = 1
-  local told = count(feed:changes()) -- is the table known, or told of?
-  check(told == 1 or told == 3 or feed:lost() > 0, "put by the program")
-  root.put = nil
-  check(count(feed:changes()) == 3 or feed:lost() > 0, "taken out again")
   check(feed:seq() == anywhere:seq() + anywhere:pending())
   check(feed:lost() >= 0)
   local bytes, seq = mw.snapshot(root)

@@ -215,15 +215,12 @@ static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
   mwb_transaction *parent = parent_of(tx);
-  uint64_t last;
   if (!lua_toboolean(L, 2)) {
     push_kept_effects(L, tx, 1);
     lua_replace(L, 2);
   }
   if (parent != NULL) hand_calls(L, tx, parent);
-  last = mw_delivery_last(s->engine);
   mwb_check(L, mwi_owner_commit(s->engine, tx->its, &L));
-  mwb_note_delivered(L, s, last);
   close_transaction(L, tx, 1); /* at 3 */
   if (lua_istable(L, 3)) end_extras(L, s, 3, 1, 3);
   lua_settop(L, 2);

@@ -7,33 +7,31 @@
 **
 **     look:      entry 1 | entry 2 | entry 3 | entry 4 | ...
 **     fold:      { 1, 3 } | { 2, 4 }     first and last entry of a field
-**     told:      change | change, object, key, value | change | ...
+**     items:     { 1, 3 } | { 2, 4 } | ...
+**     told:            ^ object, key, new, kind | object, key, new, kind | ...
 **
-** A change has the numbers of a field's entries, and its kind; or no entry, and
-** then it is followed by what the program is told of: a field of a table that
-** came below the root, which stand behind the attachment of the table; or, at
-** the end, what has left.
+** The items are the fields that changed something; what was told behind an item
+** are the fields of the tables that came below the root by the item, and at the
+** end what has left.
 **
 ** A feed with a root knows which objects the program knows, as of the last
-** look: those with a tag of its clock, the number of an entry, so that what was
-** written to the object before is known.  The feed also has a reach in
-** tree.c, which logs what becomes a member and what ceases to be one.  That is
-** the graph of now, and the program is told of what is there as delivered; both
-** are the same while no open transaction has written a table.  So a look
-** compares the logged objects with the tags; or else, and where entries or the
-** log were lost, all that is below the root as delivered.  What has come or
-** gone are the *news*, which last as long as the look.  The program is told of
-** the changes of what it knew and knows, of all fields of what it did not know,
-** and of what it knew that has gone.  A userdata is a value, and has no news:
-** once a table below the root has held it, the program is told of its changes.
+** look: those with a tag of its clock.  The feed also has a reach in tree.c,
+** which logs what becomes a member and what ceases to be one.  That is the
+** graph of now, and the program is told of what is there as delivered; both are
+** the same while no open transaction has written a table.  So a look compares
+** the logged objects with the tags; or else, and where entries or the log were
+** lost, all that is below the root as delivered.  What has come or gone are the
+** *news*, which last as long as the look.  The program is told of the changes
+** of what it knew and knows, of all fields of what it did not know, and of what
+** it knew that has gone.  A userdata is a value, and has no news; of one that
+** was seen below the root the feed knows which table held it.
 **
 ** Invariant: what the program knows has a shadow, also after it has left, until
 ** the look that says so.  So no write to it is missed, and what was moved or
 ** away between two looks is known still.
 **
-** What the program has put into what it knows itself, as the origin from which
-** it wants no entries, it knows once that is delivered, with all that came with
-** it; but not during a look, when numbers are less than the last one.
+** What the program has put in itself, as the origin from which it wants no
+** entries, it knows, from that entry on: see `find_own`.
 **
 ** A feed that begins at an earlier number has a predecessor: a feed of the same
 ** root and `descend` that was open all the time.  So what is below the root by
@@ -55,36 +53,57 @@
 #include "../traps/traps.h"
 #include "../watch/watch.h"
 
+#define NONE UINT32_MAX
+
 struct mwb_feed {
   mwb_state *s;
-  mwb_feed *next; /* of the open feeds with a root */
-  mw_reader id;   /* 0: closed */
-  int not_from;   /* in the registry, the origin from which the program wants
-                  ** no entries; LUA_NOREF: none */
-  mw_handle root; /* MW_NONE: what is written anywhere */
-  mw_reach reach; /* of the root; 0: none yet */
-  uint64_t since; /* from this number on the root has had such a feed */
-  uint64_t lost;  /* of the reader, when `known` was made */
-  int busy;       /* is there a look under way? */
-  int ahead;      /* has the last look perhaps read what is told of later? */
-  int moved;      /* was the tree another than what was delivered? */
-  mw_clock known; /* tags what the program knows */
+  mwb_feed *next;  /* of the open feeds with a root */
+  mw_reader id;    /* 0: closed */
+  mw_handle root;  /* MW_NONE: what is written anywhere */
+  mw_reach reach;  /* of the root; 0: none yet */
+  uint64_t since;  /* from this number on the root has had such a feed */
+  uint64_t lost;   /* of the reader, when `known` was made */
+  int filters;     /* are there entries that the program does not want? */
+  int busy;        /* is there a look under way? */
+  int ahead;       /* has the last look perhaps read what is told of later? */
+  int moved;       /* was the tree another than what was delivered? */
+  mw_clock known;  /* tags what the program knows */
+  mwi_pool news;   /* of a look */
+  mwi_table table; /* object -> news */
 };
 
-/* The user value of a feed: a weak set of the userdata that were seen below the
-** root.  A feed keeps no object alive but those of its entries. */
-#define LEAVES 1
+/* An object that is not below the root as it was at the last look. */
+typedef struct news {
+  uint32_t put; /* the program has put it in by this entry; 0: it has not; NONE:
+                ** the program is told of it all the same */
+  int told;     /* have its fields been told? */
+  mw_handle obj;
+  int comes, goes; /* neither: it has been there in between */
+} news;
 
-/* News: an object has come, and the program is to be told of its fields, or has
-** been; or the program knew it, and it has gone. */
-enum { COMES = 1, TELLS, GOES };
+/* The user values of a feed: the origin from which it wants no entries, and for
+** userdata that were seen below the root the handle of a table that has held
+** them, both held weakly.  A feed keeps no object alive but those of its
+** entries. */
+enum { NOT_FROM = 1, LEAVES };
 
 /* Kinds of changes, next to enum mw_kind. */
 enum { ATTACH = MW_KINDS, DETACH };
 
-/* A change as an integer: the kind, and the first and the last entry. */
-#define KIND_BITS 4
-#define ENTRY_BITS 30
+/* What the program gets: a field's first and last entry, then what is told. */
+typedef struct item {
+  uint32_t first, last; /* from 1 on */
+  int kind;             /* below 0: no field */
+  uint32_t told;        /* so many values are told up to the next item */
+} item;
+
+/* What the program walks through: see `next_change`. */
+typedef struct changes {
+  mwb_place place;
+  uint32_t n, at; /* of items */
+  uint32_t told;
+  item items[1];
+} changes;
 
 /* The stack of a look. */
 enum {
@@ -92,41 +111,56 @@ enum {
   ENTRIES, /* a mwb_look */
   PAGES,   /* its user value */
   FOLD,
-  NEWS, /* handle -> news */
+  MARKS,
+  ITEMS,
   TOLD,
-  DELIVERED, /* see mwb_push_delivered; false: not asked for yet */
-  SCRATCH = DELIVERED
+  DELIVERED,  /* see mwb_push_delivered; false: not asked for yet */
+  ORIGIN,     /* from which the program wants no entries */
+  ORIGIN_KEY, /* "origin" */
+  SCRATCH = ORIGIN_KEY
 };
+
+/* What is known of an entry: the program does not want it; it is the first one
+** of its field. */
+enum { OWN = 1, FIRST = 2 };
 
 typedef struct looking {
   lua_State *L;
   mwb_state *s;
   mwb_feed *f;
   mwb_look *look;
-  mwb_place place;    /* of its entries */
-  lua_Integer n_told; /* values at TOLD */
-  uint32_t logged;    /* by the reach, up to this look */
-  int moved;          /* is the tree another than what is delivered? */
-  int has_news;       /* is there anything in NEWS? */
-  int before;         /* are fields that entries have written left out? */
-  mwb_fold fold; /* `first` is the first one that the program wants, or 0 */
+  mwb_place place; /* of its entries */
+  mwb_fold fold;   /* `first` is the first one that the program wants, or 0 */
+  uint8_t *marks;  /* of each entry, from 1 on; NULL: nobody asks */
+  changes *walked; /* at ITEMS */
+  uint32_t n_told; /* values at TOLD */
+  uint32_t logged; /* by the reach, up to this look */
+  int moved;       /* is the tree another than what is delivered? */
+  int unseen;      /* may what the program has put in be written unseen? */
 } looking;
 
 /* {======================================================
 ** What the program knows, and what is news
 ** ======================================================= */
 
-/* The tag is the number of the entry that includes the object, the next one if
-** a store is under way that is no rollback; or that of the last one, when
-** something else does.  Without memory, all objects count as late. */
+/* The time of the tag is twice the number of the entry that includes the
+** object, the next one if a store is under way that is no rollback; or one more
+** than twice that of the last one, when something else does.  Without memory,
+** all objects count as late. */
 void mwb_note_heard(mwb_state *s, mw_handle h) {
   uint64_t *now,
-      last = mw_delivery_last(s->engine) + (s->watch->storing > 0 ? 1 : 0);
+      last = 2 * mw_delivery_last(s->engine) + 1 + (s->watch->storing > 0);
   if (s->readers->feeds == NULL) return;
   now = &s->engine->clock.clocks[s->readers->heard].now;
   if (last > *now) *now = last;
   if (mw_clock_tag(s->engine, s->readers->heard, h) != MW_OK)
     s->readers->unheard = last;
+}
+
+/* May the object have been written unseen since a time? */
+static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
+  return since < s->readers->unheard ||
+         mw_clock_generation(s->engine, s->readers->heard, h) > (int64_t)since;
 }
 
 static int knows(const mwb_feed *f, mw_handle h) {
@@ -157,132 +191,50 @@ static void forget_all(const mwb_feed *f) {
   mw_clock_reset(e, f->known);
 }
 
-/* Returns the news of an object, or 0. */
-static int news_of(const looking *w, mw_handle h) {
-  int news;
-  if (!w->has_news) return 0;
-  lua_rawgeti(w->L, NEWS, (lua_Integer)h);
-  news = (int)lua_tointeger(w->L, -1);
-  lua_pop(w->L, 1);
-  return news;
+static news *news_at(const mwb_feed *f, uint32_t i) {
+  return (news *)mwi_pool_at(&f->news, i, sizeof(news));
 }
 
-/* Sets the news of an object, with room for what becomes known. */
-static void set_news(looking *w, mw_handle h, int news) {
+static uint32_t hash_object(mw_handle h) {
+  return mwi_pair_hash((uint32_t)(h >> 32), mw_slot(h));
+}
+
+/* Returns the news of an object, or NULL. */
+static news *find_news(const mwb_feed *f, mw_handle h) {
+  mwi_search at;
+  uint32_t i = mwi_table_first(&f->table, hash_object(h), &at);
+  while (i != 0 && news_at(f, i)->obj != h) i = mwi_table_next(&f->table, &at);
+  return (i == 0) ? NULL : news_at(f, i);
+}
+
+/* The same; makes them if there are none, and room for what becomes known. */
+static news *need_news(const looking *w, mw_handle h) {
+  mwb_feed *f = w->f;
   mw_engine *e = w->s->engine;
-  if (mwi_column_need(e, &e->clock.clocks[w->f->known].tags, mw_slot(h),
-                      sizeof(mwi_clock_page)) == NULL)
-    mwb_check(w->L, MW_NOMEM);
-  lua_pushinteger(w->L, news);
-  lua_rawseti(w->L, NEWS, (lua_Integer)h);
-  w->has_news = 1;
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** What the program has put in itself
-** ======================================================= */
-
-/* know_put(feed, value): the program has put the value below the root.  If that
-** is a table, the program knows it, and what the table holds, but no table
-** before those below it, for memory may end. */
-static int know_put(lua_State *L) {
-  const mwb_feed *f = (const mwb_feed *)lua_touserdata(L, 1);
-  mw_engine *e = f->s->engine;
-  mw_handle h = lua_istable(L, 2) ? mwb_handle_of(L, f->s, 2) : MW_NONE;
-  lua_Integer i, n = 1;
-  if (knows(f, h) || !mwi_reach_has(e, f->reach, h)) return 0;
-  lua_createtable(L, 1, 1); /* at 3: a list, and a set */
-  lua_pushvalue(L, 2);
-  lua_rawseti(L, 3, 1);
-  for (i = 1; i <= n; i++, lua_settop(L, 3)) {
-    lua_rawgeti(L, 3, i);
-    mwb_push_contents(L, 4);
-    for (lua_pushnil(L); lua_next(L, 5) != 0; lua_settop(L, 6)) {
-      h = lua_istable(L, 7) ? mwb_handle_of(L, f->s, 7) : MW_NONE;
-      if (h == MW_NONE || knows(f, h) ||
-          !mwi_tree_holds(e, f->reach, mwb_handle_of(L, f->s, 4), h))
-        continue;
-      lua_pushvalue(L, 7);
-      if (lua_rawget(L, 3) != LUA_TNIL) continue;
-      lua_pushvalue(L, 7);
-      lua_rawseti(L, 3, ++n);
-      lua_pushvalue(L, 7);
-      lua_pushboolean(L, 1);
-      lua_rawset(L, 3);
-    }
-  }
-  e->clock.clocks[f->known].now = mw_delivery_last(e);
-  for (; n > 0; n--, lua_settop(L, 3)) {
-    lua_rawgeti(L, 3, n);
-    mwb_check(L, mw_clock_tag(e, f->known, mwb_handle_of(L, f->s, 4)));
-  }
-  return 0;
-}
-
-/* Is the entry, whose page is on the top, of the origin from which the program
-** wants none?  Pops the page. */
-static int is_own(lua_State *L, const mwb_feed *f, const mw_entry *entry) {
-  int page = lua_gettop(L), is = 0;
-  if (entry->context != 0 &&
-      lua_rawgeti(L, page, (lua_Integer)entry->context) == LUA_TTABLE) {
-    lua_getfield(L, -1, "origin");
-    lua_rawgeti(L, LUA_REGISTRYINDEX, f->not_from);
-    is = lua_rawequal(L, -1, -2);
-  }
-  lua_settop(L, page - 1);
-  return is;
-}
-
-/* What the program does not come to know for want of memory, it is told of. */
-void mwb_note_delivered(lua_State *L, mwb_state *s, uint64_t last) {
-  mwb_feed *f = s->readers->feeds;
-  int top = lua_gettop(L);
-  uint64_t seq;
-  mw_entry entry;
-  for (; f != NULL; f = f->next) {
-    if (f->not_from == LUA_NOREF || f->busy) continue;
-    seq = mw_reader_next(s->engine, f->id); /* some are lost, perhaps */
-    if (seq <= last) seq = last + 1;
-    for (; seq <= mw_delivery_last(s->engine); seq++, lua_settop(L, top)) {
-      mwi_reader_read(s->engine, seq, &entry);
-      if (entry.type[MW_NOW] != MW_TOTHER || !knows(f, entry.obj)) continue;
-      mwb_push_page(L, s, seq);
-      lua_pushcfunction(L, know_put);
-      lua_pushlightuserdata(L, f);
-      mwb_unpack(L, top + 1, &entry, MW_NOW);
-      lua_pushvalue(L, top + 1);
-      if (is_own(L, f, &entry)) lua_pcall(L, 2, 0, 0);
-    }
-  }
-}
-
-/* Does the program not want the entry, because it is its own, or from before
-** the program has put in the object? */
-static int is_unwanted(const looking *w, const mw_entry *entry) {
-  const mwb_feed *f = w->f;
-  if (f->not_from == LUA_NOREF) return 0;
-  if (f->root != MW_NONE &&
-      (int64_t)entry->seq <=
-          mw_clock_generation(w->s->engine, f->known, entry->obj))
-    return 1;
-  lua_rawgeti(w->L, PAGES, mwb_page_in(w->look, entry));
-  return is_own(w->L, f, entry);
-}
-
-/* Folds the entries.  One that the program does not want is known to it: what
-** the program wants begins after. */
-static void fold_all(looking *w) {
+  news *its = find_news(f, h);
   uint32_t i;
-  for (i = 1; i <= w->look->n; i++) {
-    mwb_folded *at = mwb_fold_find(w->L, w->s, &w->fold, i);
-    at->last = i;
-    if (is_unwanted(w, &w->look->entries[i - 1]))
-      at->first = 0;
-    else if (at->first == 0)
-      at->first = i;
+  if (its != NULL) return its;
+  if (mwi_column_need(e, &e->clock.clocks[f->known].tags, mw_slot(h),
+                      sizeof(mwi_clock_page)) == NULL ||
+      !mwi_table_reserve(e, &f->table, 1) ||
+      (i = mwi_pool_take(e, &f->news, sizeof(news))) == 0)
+    mwb_check(w->L, MW_NOMEM);
+  mwi_table_put(e, &f->table, hash_object(h), i);
+  its = news_at(f, i);
+  memset(its, 0, sizeof(*its));
+  its->obj = h;
+  return its;
+}
+
+/* Ends the news; may keep memory for a few. */
+static void drop_news(mwb_feed *f, int keeps) {
+  if (!keeps || f->news.n > MWI_PAGE) {
+    mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
+    memset(&f->news, 0, sizeof(f->news));
+    mwi_table_drop(f->s->engine, &f->table);
   }
+  f->news.n = f->news.free = 0;
+  mwi_table_empty(&f->table);
 }
 
 /* }====================================================== */
@@ -303,40 +255,53 @@ static void push_fields(const looking *w) {
 }
 
 /* Does a walk enter the value on the top, which the table at `parent` has under
-** the key below the top? */
-typedef int (*step)(looking *w, int parent);
+** the key below the top?  `number` is the walk's. */
+typedef int (*step)(looking *w, int parent, uint32_t number);
 
-/* Walks from the value on the top, through the fields of the tables in a list
-** that takes the value's place, to which it adds what it enters. */
-static void walk(looking *w, step enter) {
+/* Walks through the fields of the tables in the list on the top, to which it
+** adds what it enters. */
+static void walk(looking *w, step enter, uint32_t number) {
   lua_State *L = w->L;
   int list = lua_gettop(L), table = list + 1;
-  lua_Integer i, n = 1;
-  lua_createtable(L, 1, 0);
-  lua_insert(L, list);
-  lua_rawseti(L, list, 1);
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
   for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL; i++, lua_settop(L, list))
     for (push_fields(w); mwb_next_field(L, table + 1); lua_pop(L, 1)) {
-      if (!enter(w, table)) continue;
+      if (!enter(w, table, number)) continue;
       lua_pushvalue(L, -1);
       lua_rawseti(L, list, ++n);
     }
+  lua_settop(L, list);
 }
 
-/* If a userdata is on the top, notes that it was seen below the root. */
-static void note_leaf(const looking *w) {
+/* Pushes a list of the value on the top, and walks from there. */
+static void walk_from(looking *w, step enter, uint32_t number) {
+  lua_createtable(w->L, 1, 0);
+  lua_pushvalue(w->L, -2);
+  lua_rawseti(w->L, -2, 1);
+  walk(w, enter, number);
+}
+
+/* Returns the field on the top of the object at `parent`, if an entry has
+** written it, or NULL. */
+static const mwb_folded *written(const looking *w, int parent) {
+  return mwb_fold_field(w->L, w->s, &w->fold, mwb_handle_of(w->L, w->s, parent),
+                        lua_gettop(w->L) - 1);
+}
+
+/* If a userdata is on the top, notes that the object `h` has held it. */
+static void note_leaf(const looking *w, mw_handle h) {
   lua_State *L = w->L;
   if (w->f->root == MW_NONE || lua_type(L, -1) != LUA_TUSERDATA) return;
   lua_getiuservalue(L, FEED, LEAVES);
   lua_pushvalue(L, -2);
-  lua_pushboolean(L, 1);
+  lua_pushinteger(L, (lua_Integer)h);
   lua_rawset(L, -3);
   lua_pop(L, 1);
 }
 
 /* Adds the object on the top to the set of what is below the root.  It has a
 ** shadow from now on. */
-static void include(looking *w, int set) {
+static void include(const looking *w, int set) {
   lua_State *L = w->L;
   int object = lua_gettop(L);
   mw_handle h = mwb_identify(L, w->s, "feed", object, 1);
@@ -349,18 +314,16 @@ static void include(looking *w, int set) {
     mwb_enshadow(L, w->s, h, object, -1);
   }
   lua_settop(L, object);
-  if (!knows(w->f, h)) set_news(w, h, COMES);
+  if (!knows(w->f, h)) need_news(w, h)->comes = 1;
 }
 
 /* A step of `walk_below`.  What the tree has below the parent is below. */
-static int enter_below(looking *w, int parent) {
+static int enter_below(looking *w, int parent, uint32_t before) {
   lua_State *L = w->L;
   int set = parent - 2, is_in;
   mw_handle at = mwb_handle_of(L, w->s, parent), h;
-  if (w->before && /* and has an entry written the field? */
-      mwb_fold_field(L, w->s, &w->fold, at, lua_gettop(L) - 1) != NULL)
-    return 0;
-  note_leaf(w);
+  if (before && written(w, parent) != NULL) return 0;
+  note_leaf(w, at);
   if (!lua_istable(L, -1)) return 0;
   lua_pushvalue(L, -1);
   is_in = lua_rawget(L, set) != LUA_TNIL;
@@ -381,10 +344,11 @@ static void walk_below(looking *w, int before) {
   lua_State *L = w->L;
   int set = lua_gettop(L) + 1;
   lua_newtable(L);
+  lua_createtable(L, 1, 0); /* the list */
   mwb_alive(L, w->s, w->f->root);
   include(w, set);
-  w->before = before;
-  walk(w, enter_below);
+  lua_rawseti(L, set + 1, 1);
+  walk(w, enter_below, (uint32_t)before);
   lua_settop(L, set);
 }
 
@@ -415,30 +379,28 @@ static int is_apart(const mwb_state *s, const mwb_feed *f) {
 ** with `before`, by fields that no entry has written. */
 static void compare_all(looking *w, int before) {
   lua_State *L = w->L;
-  mw_engine *e = w->s->engine;
-  int set = lua_gettop(L) + 1;
+  int top = lua_gettop(L);
   mw_walk known;
   mw_handle h;
   walk_below(w, before);
-  mw_clock_since(e, w->f->known, 0, &known);
-  for (; (h = mw_clock_next(e, &known)) != MW_NONE; lua_settop(L, set))
-    if (!mwb_alive(L, w->s, h) || lua_rawget(L, set) == LUA_TNIL)
-      set_news(w, h, GOES);
-  lua_settop(L, set - 1);
+  mw_clock_since(w->s->engine, w->f->known, 0, &known);
+  for (; (h = mw_clock_next(w->s->engine, &known)) != MW_NONE;
+       lua_settop(L, top + 1))
+    if (!mwb_alive(L, w->s, h) || lua_rawget(L, top + 1) == LUA_TNIL)
+      need_news(w, h)->goes = 1;
+  lua_settop(L, top);
 }
 
-/* What is news is known from now on, as of the entry with the number `last`. */
-static void know(const looking *w, uint64_t last) {
-  lua_State *L = w->L;
-  mw_engine *e = w->s->engine;
-  e->clock.clocks[w->f->known].now = last;
-  for (lua_pushnil(L); lua_next(L, NEWS) != 0; lua_pop(L, 1)) {
-    mw_handle h = (mw_handle)lua_tointeger(L, -2);
-    if (lua_tointeger(L, -1) == GOES)
-      forget(w->f, h);
-    else
-      mw_clock_tag(e, w->f->known, h);
+/* What is news is known from now on. */
+static void know(const looking *w) {
+  mwb_feed *f = w->f;
+  uint32_t i;
+  for (i = 1; i <= f->news.n; i++) {
+    const news *its = news_at(f, i);
+    if (its->comes) mw_clock_tag(f->s->engine, f->known, its->obj);
+    if (its->goes) forget(f, its->obj);
   }
+  drop_news(f, 1);
 }
 
 /* The program knows what is below the root by fields that no entry has written,
@@ -446,10 +408,8 @@ static void know(const looking *w, uint64_t last) {
 static void learn(looking *w) {
   forget_all(w->f);
   compare_all(w, 1);
-  know(w, mw_reader_next(w->s->engine, w->f->id) - 1);
+  know(w);
   w->f->lost = mw_reader_lost(w->s->engine, w->f->id);
-  lua_newtable(w->L);
-  lua_replace(w->L, NEWS);
 }
 
 /* Has an entry taken out a table, or put one in? */
@@ -481,31 +441,161 @@ static void gather_news(looking *w, int lost) {
     return;
   }
   if (lost) learn(w);
-  if (lost || f->moved || w->moved || w->logged == MWI_MISSED) {
-    compare_all(w, 0);
-    return;
-  }
-  for (i = 0; i < w->logged; i++) {
-    int is_below = mwi_reach_has(e, f->reach, list[i]);
-    if (is_below != knows(f, list[i]))
-      set_news(w, list[i], is_below ? COMES : GOES);
+  lost |= f->moved || w->moved || w->logged == MWI_MISSED;
+  if (lost) compare_all(w, 0);
+  for (i = 0; w->logged != MWI_MISSED && i < w->logged; i++) {
+    news *its;
+    mwi_reach_news(e, f->reach, &list); /* a function has perhaps written */
+    its = need_news(w, list[i]);
+    if (lost) continue;
+    its->comes = mwi_reach_has(e, f->reach, its->obj);
+    its->goes = knows(f, its->obj);
+    if (its->comes && its->goes) its->comes = its->goes = 0;
   }
 }
 
-/* Is an object that was written, and did not come, below the root? */
-static int is_below(const looking *w, mw_handle h) {
+/* Does a table below the root hold the userdata on the top?  It mostly is the
+** one that has held it. */
+static int is_held(looking *w) {
   lua_State *L = w->L;
-  int top, yes;
-  if (w->f->root == MW_NONE || knows(w->f, h)) return 1;
-  top = lua_gettop(L);
-  yes = mwb_alive(L, w->s, h) && lua_isuserdata(L, -1);
-  if (yes) {
-    lua_getiuservalue(L, FEED, LEAVES);
-    lua_insert(L, -2);
-    yes = lua_rawget(L, -2) != LUA_TNIL;
+  int top = lua_gettop(L), found = 0;
+  const news *its;
+  mw_handle h;
+  lua_getiuservalue(L, FEED, LEAVES);
+  lua_pushvalue(L, top);
+  if (lua_rawget(L, top + 1) != LUA_TNIL) {
+    h = (mw_handle)lua_tointeger(L, -1);
+    its = find_news(w->f, h);
+    if (((its == NULL) ? knows(w->f, h) : its->comes) && mwb_alive(L, w->s, h))
+      for (push_fields(w); !found && mwb_next_field(L, top + 4); lua_pop(L, 1))
+        found = lua_rawequal(L, -1, top);
+    lua_settop(L, top + 1);
+    if (!found) { /* is it elsewhere? */
+      lua_pushvalue(L, top);
+      lua_pushinteger(L, 0);
+      lua_rawset(L, top + 1);
+      walk_below(w, 0);
+      lua_pushvalue(L, top);
+      lua_rawget(L, top + 1);
+      found = lua_tointeger(L, -1) != 0;
+      lua_pushvalue(L, top);
+      lua_pushnil(L);
+      if (!found) lua_rawset(L, top + 1); /* last, for the walk may fail */
+    }
   }
   lua_settop(L, top);
+  return found;
+}
+
+/* Is an object that was written, and did not come, below the root? */
+static int is_below(looking *w, mw_handle h) {
+  int yes = w->f->root == MW_NONE || knows(w->f, h);
+  if (yes) return 1;
+  yes = mwb_alive(w->L, w->s, h) && lua_isuserdata(w->L, -1) && is_held(w);
+  lua_pop(w->L, 1);
   return yes;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** What the program has put in itself
+** ======================================================= */
+
+/* Is the entry of the origin from which the program wants none? */
+static int is_unwanted(const looking *w, const mw_entry *entry) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L), is = 0;
+  if (!w->f->filters || entry->context == 0) return 0;
+  lua_rawgeti(L, PAGES, mwb_page_in(w->look, entry));
+  if (lua_rawgeti(L, -1, (lua_Integer)entry->context) == LUA_TTABLE) {
+    lua_pushvalue(L, ORIGIN_KEY);
+    lua_rawget(L, -2);
+    is = lua_rawequal(L, -1, ORIGIN);
+  }
+  lua_settop(L, top);
+  return is;
+}
+
+/* Folds the entries.  One that the program does not want is known to it: what
+** the program wants begins after. */
+static void fold_all(looking *w) {
+  uint32_t i;
+  for (i = 1; i <= w->look->n; i++) {
+    mwb_folded *at = mwb_fold_find(w->L, w->s, &w->fold, i);
+    int is_own = is_unwanted(w, &w->look->entries[i - 1]);
+    if (w->marks != NULL)
+      w->marks[i] = (uint8_t)((is_own ? OWN : 0) | (at->last == 0 ? FIRST : 0));
+    at->last = i;
+    if (is_own)
+      at->first = 0;
+    else if (at->first == 0)
+      at->first = i;
+  }
+}
+
+/* Does the program know of the news by an entry of its own? */
+static int is_own(const news *its) {
+  return its != NULL && its->put != 0 && its->put != NONE;
+}
+
+/* Is the table on the top news that entry `put` has put in, or below such? */
+static int is_put(looking *w, uint32_t put) {
+  mw_handle h = mwb_handle_of(w->L, w->s, -1);
+  news *its = (h == MW_NONE) ? NULL : find_news(w->f, h);
+  if (its == NULL || its->put != 0 || knows(w->f, h)) return 0;
+  its->put = put;
+  w->unseen |= put == NONE ||
+               is_late(w->s, h, 2 * w->look->entries[put - 1].seq) ||
+               mwb_intercepting_at(w->L, w->s, -1) == MW_NONE;
+  return 1;
+}
+
+/* A step of `put_in`: by fields that were not written after. */
+static int enter_put(looking *w, int parent, uint32_t put) {
+  const mwb_folded *field;
+  if (!lua_istable(w->L, -1)) return 0;
+  field = written(w, parent);
+  return (field == NULL || field->last < put) && is_put(w, put);
+}
+
+/* The program knows the table in a part of entry `i`, and what was below the
+** table, since entry `put`.  If some of it was written unseen since, the
+** program is to be told of it all the same. */
+static void put_in(looking *w, uint32_t i, int part, uint32_t put) {
+  lua_State *L = w->L;
+  const mw_entry *entry = &w->look->entries[i - 1];
+  if (entry->type[part] != MW_TOTHER) return;
+  mwb_unpack_in(L, &w->place, entry, part);
+  note_leaf(w, entry->obj);
+  w->unseen = 0;
+  if (lua_istable(L, -1) && is_put(w, put)) {
+    walk_from(w, enter_put, put);
+    for (i = 1; w->unseen && lua_rawgeti(L, SCRATCH + 2, i) != LUA_TNIL; i++) {
+      find_news(w->f, mwb_handle_of(L, w->s, -1))->put = NONE;
+      lua_pop(L, 1);
+    }
+  }
+  lua_settop(L, SCRATCH);
+}
+
+/* Finds what the program knows by its own entries: what these put into what it
+** knows, and what was below that; also if others have moved it since, which the
+** first entry of a field says. */
+static void find_own(looking *w) {
+  uint32_t i;
+  for (i = 1; i <= w->look->n; i++) {
+    const mw_entry *entry = &w->look->entries[i - 1];
+    const news *its;
+    if (w->marks[i] == 0 || !mwi_is_of_field(entry->kind)) continue;
+    its = find_news(w->f, entry->obj);
+    if ((w->marks[i] & OWN) && (knows(w->f, entry->obj) || is_own(its)))
+      put_in(w, i, MW_NOW, i);
+    else if ((w->marks[i] & OWN) && its != NULL && its->put == NONE)
+      put_in(w, i, MW_NOW, NONE);
+    if ((w->marks[i] & FIRST) && its != NULL && its->put != 0)
+      put_in(w, i, MW_OLD, its->put);
+  }
 }
 
 /* }====================================================== */
@@ -514,39 +604,48 @@ static int is_below(const looking *w, mw_handle h) {
 ** Telling
 ** ======================================================= */
 
-/* Appends the value on the top to what is told. */
-static void tell(looking *w) { lua_rawseti(w->L, TOLD, ++w->n_told); }
-
-static void tell_change(looking *w, uint64_t first, uint64_t last, int kind) {
-  uint64_t change = (last << ENTRY_BITS | first) << KIND_BITS | (uint64_t)kind;
-  lua_pushinteger(w->L, (lua_Integer)change);
-  tell(w);
+/* Tells of a field of the object at `object`, with the key and value on the
+** top, behind the last item. */
+static void add_told(looking *w, int object, int kind) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L);
+  lua_pushvalue(L, object);
+  lua_rawseti(L, TOLD, ++w->n_told);
+  lua_pushvalue(L, top - 1);
+  lua_rawseti(L, TOLD, ++w->n_told);
+  lua_pushvalue(L, top);
+  lua_rawseti(L, TOLD, ++w->n_told);
+  lua_pushinteger(L, kind);
+  lua_rawseti(L, TOLD, ++w->n_told);
 }
 
-/* Returns COMES if the program is to be told of the fields of the value on the
-** top, TELLS if that is done, and otherwise 0. */
-static int coming(looking *w) {
-  mw_handle h;
-  int news;
-  note_leaf(w);
-  if (w->f->root == MW_NONE || !lua_istable(w->L, -1)) return 0;
-  h = mwb_handle_of(w->L, w->s, -1);
-  news = news_of(w, h);
-  if (news == COMES) set_news(w, h, TELLS);
-  return (news == GOES) ? 0 : news;
+static void add_item(const looking *w, uint32_t first, uint32_t last,
+                     int kind) {
+  item *its = &w->walked->items[w->walked->n++];
+  its->first = first;
+  its->last = last;
+  its->kind = kind;
+  its->told = w->n_told;
+}
+
+/* Returns the news of the value on the top, which the object `h` holds, if the
+** program is to be told of it; else NULL. */
+static news *coming(const looking *w, mw_handle h) {
+  news *its;
+  note_leaf(w, h);
+  if (w->f->root == MW_NONE || !lua_istable(w->L, -1)) return NULL;
+  its = find_news(w->f, mwb_handle_of(w->L, w->s, -1));
+  return (its != NULL && its->comes && !is_own(its)) ? its : NULL;
 }
 
 /* Tells of each field of what comes, and of what is below and comes, too. */
-static int enter_told(looking *w, int parent) {
-  lua_State *L = w->L;
-  int value = lua_gettop(L), comes = coming(w) == COMES, i;
-  const int all[] = {parent, value - 1, value};
-  tell_change(w, 0, 0, comes ? (int)ATTACH : (int)MW_INSERT);
-  for (i = 0; i < 3; i++) {
-    lua_pushvalue(L, all[i]);
-    tell(w);
-  }
-  return comes;
+static int enter_told(looking *w, int parent, uint32_t unused) {
+  news *its = coming(w, mwb_handle_of(w->L, w->s, parent));
+  int attaches = its != NULL && !its->told;
+  (void)unused;
+  add_told(w, parent, attaches ? (int)ATTACH : (int)MW_INSERT);
+  if (attaches) its->told = 1;
+  return attaches;
 }
 
 /* Returns the kind of a field's change, or -1 if nothing has changed.  What a
@@ -554,12 +653,13 @@ static int enter_told(looking *w, int parent) {
 ** an entry of this one: so what seems not to have changed may have. */
 static int kind_of(const looking *w, const mw_entry *first,
                    const mw_entry *last) {
-  int same;
   if (last->kind == MW_CALL) return MW_CALL;
-  same = mwb_is_same_part(w->L, &w->place, first, MW_OLD, last, MW_NOW);
-  if (same && (!w->f->ahead || last->kind == MW_METATABLE)) return -1;
+  if (mwb_is_same_part(w->L, &w->place, first, MW_OLD, last, MW_NOW)) {
+    if (!w->f->ahead || last->kind == MW_METATABLE) return -1;
+    return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
+  }
   if (last->kind == MW_METATABLE) return MW_METATABLE;
-  if (first->type[MW_OLD] == MW_TABSENT && !same) return MW_INSERT;
+  if (first->type[MW_OLD] == MW_TABSENT) return MW_INSERT;
   return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
 }
 
@@ -567,43 +667,58 @@ static int kind_of(const looking *w, const mw_entry *first,
 ** needs to know all fields that hold the table. */
 static void tell_field(looking *w, const mwb_folded *at) {
   const mw_entry *entries = w->look->entries, *last = &entries[at->last - 1];
-  uint32_t first = (at->first == 0) ? at->last : at->first;
-  int kind = (at->first == 0) ? -1 : kind_of(w, &entries[first - 1], last);
-  int news = 0;
+  int kind = (at->first == 0) ? -1 : kind_of(w, &entries[at->first - 1], last);
+  news *its = NULL;
   if (last->type[MW_NOW] == MW_TOTHER && mwi_is_of_field(last->kind)) {
     mwb_unpack_in(w->L, &w->place, last, MW_NOW);
-    news = coming(w);
+    its = coming(w, last->obj);
   }
-  if (news == COMES) kind = ATTACH;
-  if (news == TELLS && kind < 0) kind = MW_UPDATE;
-  if (kind >= 0) tell_change(w, first, at->last, kind);
-  if (kind == ATTACH) walk(w, enter_told);
+  if (its != NULL && kind < 0) kind = MW_UPDATE;
+  if (its != NULL && !its->told) kind = ATTACH;
+  if (kind >= 0)
+    add_item(w, (at->first == 0) ? at->last : at->first, at->last, kind);
+  if (kind == ATTACH) {
+    its->told = 1;
+    walk_from(w, enter_told, 0);
+    w->walked->items[w->walked->n - 1].told = w->n_told;
+  }
   lua_settop(w->L, SCRATCH);
 }
 
-/* Is the field one of what the program knew and knows? */
-static int is_changed(const looking *w, mw_handle h) {
-  if (!mwi_identity_is_valid(&w->s->engine->identity, h)) return 0;
-  return w->f->root == MW_NONE || (news_of(w, h) == 0 && is_below(w, h));
+/* Is the field of what the program knows, and news to it? */
+static int is_news(looking *w, const mwb_folded *at) {
+  mw_handle h = w->look->entries[at->last - 1].obj;
+  const news *its;
+  if (w->f->root == MW_NONE) return 1;
+  its = find_news(w->f, h);
+  if (its != NULL && its->comes) return is_own(its) && at->last > its->put;
+  return (its == NULL || !its->goes) && is_below(w, h);
 }
 
 static void tell_all(looking *w) {
   lua_State *L = w->L;
   uint32_t i;
-  lua_createtable(L, (int)w->fold.n, 0);
-  lua_replace(L, TOLD);
-  for (i = 0; i < w->fold.n; i++) {
-    const mwb_folded *at = &w->fold.fields[i];
-    if (is_changed(w, w->look->entries[at->last - 1].obj)) tell_field(w, at);
+  if (w->marks != NULL) find_own(w);
+  for (i = 0; i < w->fold.n; i++)
+    if (is_news(w, &w->fold.fields[i])) tell_field(w, &w->fold.fields[i]);
+  for (i = 1; i <= w->f->news.n; i++, lua_settop(L, SCRATCH)) {
+    if (!news_at(w->f, i)->goes || !mwb_alive(L, w->s, news_at(w->f, i)->obj))
+      continue;
+    lua_pushnil(L);
+    lua_pushnil(L);
+    add_told(w, SCRATCH + 1, DETACH);
   }
-  for (lua_pushnil(L); lua_next(L, NEWS) != 0; lua_settop(L, SCRATCH + 1)) {
-    mw_handle h = (mw_handle)lua_tointeger(L, -2);
-    if (lua_tointeger(L, -1) != GOES || !mwb_alive(L, w->s, h)) continue;
-    tell_change(w, 0, 0, DETACH);
-    tell(w);
-    w->n_told += 2; /* no key, and no value */
-  }
+  add_item(w, 0, 0, -1);
 }
+
+/* }====================================================== */
+
+/* {======================================================
+** Changes
+** ======================================================= */
+
+/* Upvalues of `next_change`, after state and objects. */
+enum { WALK = 3, WALK_PAGES, WALK_TOLD, WALK_LOOK };
 
 /* With object, key, old and new pushed: pushes the kind, and with an attachment
 ** the mark of the new value, if it has one.  Returns the number of values. */
@@ -624,51 +739,60 @@ static int push_kind(lua_State *L, mwb_state *s, int kind) {
   return 5;
 }
 
-/* The upvalues of an iterator, after state and objects: the look, which counts
-** in `n` how much has been given; its pages; and what is told. */
-enum { ITS_LOOK = 3, ITS_PAGES, ITS_TOLD };
-
-/* iterator() -> object, key, old, new, kind, mark.  The pages hold the objects
-** of the entries. */
+/* iterator() -> object, key, old, new, kind, mark */
 static int next_change(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mwb_look *its = (mwb_look *)lua_touserdata(L, lua_upvalueindex(ITS_LOOK));
-  mwb_place place = {its->entries, lua_upvalueindex(ITS_PAGES),
-                     its->first_page + 1};
-  int told = lua_upvalueindex(ITS_TOLD);
-  uint64_t change, entries;
+  changes *its = (changes *)lua_touserdata(L, lua_upvalueindex(WALK));
   lua_settop(L, 0);
-  if (s->engine == NULL || lua_rawgeti(L, told, its->n + 1) == LUA_TNIL)
-    return 0;
-  change = (uint64_t)lua_tointeger(L, 1);
-  entries = change >> KIND_BITS;
-  its->n++;
-  if (entries == 0) {
-    lua_rawgeti(L, told, ++its->n);
-    lua_rawgeti(L, told, ++its->n);
-    lua_pushnil(L);
-    lua_rawgeti(L, told, ++its->n);
-  } else {
-    const mw_entry *last = &its->entries[(entries >> ENTRY_BITS) - 1];
-    const mw_entry *first = &its->entries[entries % (1 << ENTRY_BITS) - 1];
-    lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj));
-    mwb_unpack_in(L, &place, last, MW_KEY);
-    mwb_unpack_in(L, &place, first, MW_OLD);
-    mwb_unpack_in(L, &place, last, MW_NOW);
+  while (s->engine != NULL) {
+    const item *the = &its->items[its->at];
+    const mw_entry *last;
+    if (its->at > 0 && its->told < the[-1].told) {
+      int i, kind;
+      for (i = 1; i <= 4; i++)
+        lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), ++its->told);
+      kind = (int)lua_tointeger(L, 4);
+      lua_pushnil(L);
+      lua_replace(L, 4);
+      lua_rotate(L, 3, 1);
+      return push_kind(L, s, kind);
+    }
+    if (its->at == its->n) break;
+    its->at++;
+    if (the->kind < 0) continue;
+    last = &its->place.entries[the->last - 1];
+    if (!mwi_identity_is_valid(&s->engine->identity, last->obj) ||
+        lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL) {
+      lua_settop(L, 0);
+      continue;
+    }
+    mwb_unpack_in(L, &its->place, last, MW_KEY);
+    mwb_unpack_in(L, &its->place, &its->place.entries[the->first - 1], MW_OLD);
+    mwb_unpack_in(L, &its->place, last, MW_NOW);
+    return push_kind(L, s, the->kind);
   }
-  return push_kind(L, s, (int)(change % (1 << KIND_BITS)));
+  return 0;
 }
 
-/* Pushes an iterator of what is told. */
+/* Makes the items of a fold. */
+static void begin_items(looking *w) {
+  size_t size = offsetof(changes, items) + (w->fold.n + 1) * sizeof(item);
+  w->walked = (changes *)lua_newuserdatauv(w->L, size, 0);
+  memset(w->walked, 0, offsetof(changes, items));
+  w->walked->place = w->place;
+  w->walked->place.values = lua_upvalueindex(WALK_PAGES);
+  lua_replace(w->L, ITEMS);
+}
+
+/* Pushes an iterator of the items. */
 static void push_changes(const looking *w) {
+  static const int kept[] = {ITEMS, PAGES, TOLD, ENTRIES};
   lua_State *L = w->L;
-  w->look->n = 0;
+  int i;
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_pushvalue(L, ENTRIES);
-  lua_pushvalue(L, PAGES);
-  lua_pushvalue(L, TOLD);
-  lua_pushcclosure(L, next_change, ITS_TOLD);
+  for (i = 0; i < 4; i++) lua_pushvalue(L, kept[i]);
+  lua_pushcclosure(L, next_change, WALK_LOOK);
 }
 
 /* }====================================================== */
@@ -680,48 +804,47 @@ static void push_changes(const looking *w) {
 /* Leaves the entries that the program wants: those of what is below the root,
 ** before the look or after it. */
 static void filter(looking *w) {
-  lua_State *L = w->L;
   mwb_look *its = w->look;
   uint32_t i, n = 0;
-  int top = lua_gettop(L);
-  for (lua_pushnil(L); lua_next(L, NEWS) != 0; lua_settop(L, top + 1))
-    if (lua_tointeger(L, -1) == COMES &&
-        mwb_alive(L, w->s, (mw_handle)lua_tointeger(L, -2)))
-      for (push_fields(w); mwb_next_field(L, top + 4); lua_pop(L, 1))
-        note_leaf(w);
   for (i = 0; i < its->n; i++) {
     const mw_entry *entry = &its->entries[i];
-    if (!is_below(w, entry->obj) && news_of(w, entry->obj) != COMES) continue;
-    if (entry->type[MW_NOW] == MW_TOTHER) {
-      mwb_unpack_in(L, &w->place, entry, MW_NOW);
-      note_leaf(w);
-      lua_pop(L, 1);
-    }
-    if (!is_unwanted(w, entry)) its->entries[n++] = *entry;
+    const news *found = find_news(w->f, entry->obj);
+    if (((found != NULL && found->comes) || is_below(w, entry->obj)) &&
+        !is_unwanted(w, entry))
+      its->entries[n++] = *entry;
   }
   its->n = n;
 }
 
 /* Begins a look at all entries that wait; folds them if `folds`. */
 static void begin_look(looking *w, lua_State *L, int folds) {
-  mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
-  const mw_engine *e = f->s->engine;
+  const mw_engine *e;
+  uint32_t n;
   memset(w, 0, offsetof(looking, fold));
   w->L = L;
-  w->f = f;
-  w->s = f->s;
+  w->f = (mwb_feed *)lua_touserdata(L, FEED);
+  w->s = w->f->s;
+  e = w->s->engine;
+  w->n_told = 0;
+  w->marks = NULL;
   lua_settop(L, FEED);
   luaL_checkstack(L, 3 * LUA_MINSTACK, "look");
-  w->look =
-      mwb_push_look(L, w->s, mw_reader_next(e, f->id), mw_delivery_last(e) + 1);
+  drop_news(w->f, 1);
+  w->look = mwb_push_look(L, w->s, mw_reader_next(e, w->f->id),
+                          mw_delivery_last(e) + 1);
+  n = folds ? w->look->n : 0;
   w->place.entries = w->look->entries;
   w->place.values = PAGES;
   w->place.page = w->look->first_page + 1;
   lua_getiuservalue(L, ENTRIES, 1);
-  mwb_fold_begin(L, &w->fold, &w->place, folds ? w->look->n : 0);
-  lua_newtable(L);       /* NEWS */
-  lua_pushnil(L);        /* TOLD */
-  lua_pushboolean(L, 0); /* DELIVERED */
+  mwb_fold_begin(L, &w->fold, &w->place, n);
+  if (w->f->filters && w->f->root != MW_NONE)
+    w->marks = (uint8_t *)lua_newuserdatauv(L, n + 1, 0);
+  lua_settop(L, ITEMS);
+  lua_newtable(L); /* TOLD */
+  lua_pushboolean(L, 0);
+  lua_getiuservalue(L, FEED, NOT_FROM);
+  lua_pushliteral(L, "origin");
   if (folds) fold_all(w);
 }
 
@@ -742,10 +865,11 @@ static int look_at(lua_State *L, int squashed, int compares) {
   begin_look(&w, L, squashed || lost);
   if (compares) gather_news(&w, lost);
   if (squashed) {
+    begin_items(&w);
     tell_all(&w);
     push_changes(&w);
   } else {
-    if (f->root != MW_NONE || f->not_from != LUA_NOREF) filter(&w);
+    if (f->root != MW_NONE || f->filters) filter(&w);
     lua_pushvalue(L, ENTRIES);
     mwb_push_entry_iterator(L, 0);
   }
@@ -754,7 +878,7 @@ static int look_at(lua_State *L, int squashed, int compares) {
   if (!compares) return 1;
   mwi_reach_read(e, f->reach, w.logged);
   f->moved = w.moved;
-  know(&w, end - 1);
+  know(&w);
   return 1;
 }
 
@@ -853,11 +977,11 @@ static int close_feed(lua_State *L) {
   if (f->busy) return luaL_error(L, "the feed is being read");
   mw_reader_close(s->engine, f->id);
   f->id = 0;
-  luaL_unref(L, LUA_REGISTRYINDEX, f->not_from);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (f->root == MW_NONE) return 0;
   while (*at != f) at = &(*at)->next;
   *at = f->next;
+  drop_news(f, 0);
   forget_all(f);
   if (f->reach != 0 && mwi_identity_is_valid(&s->engine->identity, f->root))
     mwb_end_reach(L, s, f->root, f->reach);
@@ -874,37 +998,35 @@ static int feed_close(lua_State *L) {
 ** a feed since the number; what the program knows is as of that number */
 static int open_root(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_engine *e = s->engine;
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, 2);
   const mwb_feed *other;
-  uint64_t first = mw_reader_next(e, f->id);
+  uint64_t first = mw_reader_next(s->engine, f->id);
   char name[] = "moonwatch.feed....";
   int late = !lua_isnil(L, 3), ok = 1;
   mw_walk known;
   mw_handle h;
   looking w;
   memcpy(name + sizeof(name) - 5, &f->id, sizeof(f->id));
-  mwb_check(L, mw_clock_open(e, name, sizeof(name), &f->known));
+  mwb_check(L, mw_clock_open(s->engine, name, sizeof(name), &f->known));
   if (s->readers->heard == 0)
-    mwb_check(L, mw_clock_open(e, NULL, 0, &s->readers->heard));
+    mwb_check(L, mw_clock_open(s->engine, NULL, 0, &s->readers->heard));
   f->root = mwb_identify(L, s, "feed", 1, 1);
   f->next = s->readers->feeds;
   s->readers->feeds = f;
   mwb_begin_reach(L, s, 4, &f->reach);
   other = other_feed(f);
-  f->since = (other != NULL) ? other->since : mw_delivery_last(e);
+  f->since = (other != NULL) ? other->since : mw_delivery_last(s->engine);
   if (late && (other == NULL || other->since >= first)) return 0;
   mwb_begin_scan(s);
   lua_settop(L, 2);
   lua_insert(L, FEED);
   begin_look(&w, L, 1);
   learn(&w);
-  mwi_reach_read(e, f->reach, MWI_MISSED);
+  mwi_reach_read(s->engine, f->reach, MWI_MISSED);
   f->moved = w.look->n > 0 || is_apart(s, f);
-  mw_clock_since(e, f->known, 0, &known);
-  while (late && ok && (h = mw_clock_next(e, &known)) != MW_NONE)
-    ok = s->readers->unheard < first &&
-         mw_clock_generation(e, s->readers->heard, h) < (int64_t)first;
+  mw_clock_since(s->engine, f->known, 0, &known);
+  while (late && ok && (h = mw_clock_next(s->engine, &known)) != MW_NONE)
+    ok = !is_late(s, h, 2 * first - 1);
   lua_pushboolean(L, ok);
   return 1;
 }
@@ -919,19 +1041,17 @@ static int open_feed(lua_State *L) {
   f = (mwb_feed *)lua_newuserdatauv(L, sizeof(*f), LEAVES);
   memset(f, 0, sizeof(*f));
   f->s = s;
-  f->not_from = LUA_NOREF;
+  f->filters = !lua_isnil(L, 2);
   mwb_push(L, s, MWB_FEED);
   lua_setmetatable(L, -2);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, -2, NOT_FROM);
   mwb_push_weak(L, "k");
   lua_setiuservalue(L, -2, LEAVES);
-  if (capacity >= 1 << ENTRY_BITS) capacity = (1 << ENTRY_BITS) - 1;
+  if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);
   mwb_need(s, MWB_APPENDS, 1);
-  if (!lua_isnil(L, 2)) {
-    lua_pushvalue(L, 2);
-    f->not_from = luaL_ref(L, LUA_REGISTRYINDEX);
-  }
   if (lua_isnil(L, 3) ||
       mw_reader_seek(s->engine, f->id, (uint64_t)since + 1) == MW_OK)
     return 1;

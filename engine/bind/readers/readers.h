@@ -89,10 +89,6 @@ void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq);
 ** recorded. */
 void mwb_note_heard(mwb_state *s, mw_handle h);
 
-/* The entries behind the number `last` have been delivered just now: a feed
-** knows what the origin has put in from which it wants no entries. */
-void mwb_note_delivered(lua_State *L, mwb_state *s, uint64_t last);
-
 /* Does the program know the object by a feed, so that it keeps its shadow? */
 int mwb_is_known(const mwb_state *s, mw_handle h);
 

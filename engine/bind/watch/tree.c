@@ -392,7 +392,6 @@ static int store_table(lua_State *L) {
 
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
-  uint64_t last = mw_delivery_last(w->s->engine);
   int i, status;
   mwb_write_number(w); /* before `store_table` makes a copy of `w` */
   lua_pushcfunction(L, store_table);
@@ -413,7 +412,6 @@ static void put_table(mwb_write *w) {
     mwb_let_go(L, w->s, SIZE_MAX);
     lua_error(L);
   }
-  mwb_note_delivered(L, w->s, last);
   if (w->s->base->made > 0 && w->s->watch->storing == 0) mwb_reap_made(w->s);
 }
 
