@@ -1036,6 +1036,23 @@ describe("a feed with a root", function()
     mw.untrack(user)
   end)
 
+  it("gives entries of userdata, wherever these came", function()
+    local root, fields = {}, {}
+    local feed <close> = feed_of(root)
+    local function tracked()
+      return mw.track(support.userdata { __index = fields,
+        __newindex = function(_, k, v) rawset(fields, k, v) end })
+    end
+    local first, second, third = tracked(), tracked(), tracked()
+    root.first = first
+    root.inner = { second }
+    assert.equal(2, count(feed:read()))
+    for i, user in ipairs { first, second, third } do user.x = i end
+    local list = {}
+    for e in feed:read() do list[#list + 1] = e.new end
+    assert.same({ 1, 2 }, list)
+  end)
+
   it("gives entries of what is below, before or after", function()
     local root, outside = { a = { x = 1 } }, mw.track {}
     local a = root.a

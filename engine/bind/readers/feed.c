@@ -804,14 +804,25 @@ static void push_changes(const looking *w) {
 /* Leaves the entries that the program wants: those of what is below the root,
 ** before the look or after it. */
 static void filter(looking *w) {
+  lua_State *L = w->L;
   mwb_look *its = w->look;
   uint32_t i, n = 0;
+  for (i = 1; i <= w->f->news.n; i++, lua_settop(L, SCRATCH)) {
+    mw_handle h = news_at(w->f, i)->obj;
+    if (!news_at(w->f, i)->comes || !mwb_alive(L, w->s, h)) continue;
+    for (push_fields(w); mwb_next_field(L, SCRATCH + 2); lua_pop(L, 1))
+      note_leaf(w, h);
+  }
   for (i = 0; i < its->n; i++) {
     const mw_entry *entry = &its->entries[i];
     const news *found = find_news(w->f, entry->obj);
-    if (((found != NULL && found->comes) || is_below(w, entry->obj)) &&
-        !is_unwanted(w, entry))
-      its->entries[n++] = *entry;
+    if (!(found != NULL && found->comes) && !is_below(w, entry->obj)) continue;
+    if (entry->type[MW_NOW] == MW_TOTHER) {
+      mwb_unpack_in(L, &w->place, entry, MW_NOW);
+      note_leaf(w, entry->obj);
+      lua_pop(L, 1);
+    }
+    if (!is_unwanted(w, entry)) its->entries[n++] = *entry;
   }
   its->n = n;
 }
