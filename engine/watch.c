@@ -67,9 +67,8 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
   return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
 }
 
-/* Returns the field of an object, 0 when no watch has the key. */
-static uint32_t field_number(const mw_engine *e, uint32_t slot,
-                             const mw_value *key) {
+uint32_t mwi_field_number(const mw_engine *e, uint32_t slot,
+                          const mw_value *key) {
   const mwi_table *table = &e->watch.table;
   mwi_search at;
   uint32_t i = mwi_table_first(table, mwi_key_hash(slot, key), &at);
@@ -80,16 +79,11 @@ static uint32_t field_number(const mw_engine *e, uint32_t slot,
   return i;
 }
 
-int mwi_field_exists(const mw_engine *e, const mwi_object *r,
-                     const mw_value *key) {
-  return field_number(e, mw_slot(r->obj), key) != 0;
-}
-
 /* Returns the field, made if need be; 0 when there is no memory. */
 static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   mwi_watches *part = &e->watch;
   uint32_t slot = mw_slot(r->obj), hash = mwi_key_hash(slot, key);
-  uint32_t i = field_number(e, slot, key);
+  uint32_t i = mwi_field_number(e, slot, key);
   mwi_field *f;
   if (i != 0) return i;
   i = mwi_pool_take(e, &part->fields, sizeof(mwi_field));
@@ -114,7 +108,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
 static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
-  mwi_assert(f->first == 0 && field_number(e, f->slot, &f->key) == i);
+  mwi_assert(f->first == 0 && mwi_field_number(e, f->slot, &f->key) == i);
   mwi_table_take(&part->table, mwi_key_hash(f->slot, &f->key), i);
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
@@ -462,7 +456,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
 /* Has the key a watch of the present begin, the last one of its field, yet? */
 static int is_repeated(const mw_engine *e, const mwi_object *r,
                        const mw_value *key) {
-  uint32_t i = field_number(e, mw_slot(r->obj), key);
+  uint32_t i = mwi_field_number(e, mw_slot(r->obj), key);
   if (i != 0) i = watch_at(e, field_at(e, i)->first)->prev;
   return i != 0 && watch_at(e, i)->seq == e->watch.seq;
 }
@@ -642,7 +636,7 @@ static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
                                 const mw_value *key) {
   cursor c = {r->first, 0};
   if (r->fields == 0) return c;
-  c.keyed = field_number(e, mw_slot(r->obj), key);
+  c.keyed = mwi_field_number(e, mw_slot(r->obj), key);
   if (c.keyed != 0) c.keyed = field_at(e, c.keyed)->first;
   return c;
 }
@@ -714,16 +708,6 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
       set_claim(e, r, i, 1, ev->claim);
 }
 
-/* Makes the guard invalid. */
-static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i,
-                       mw_change *change) {
-  const mwi_watch *w = watch_at(e, i);
-  int is_result = w->flags & MWI_RESULT;
-  invalidate(e, is_result ? guard_of_result(e, w) : record_of(e, w->ref),
-             change);
-  if (w->flags & MW_ONCE) end_watch(e, r, i);
-}
-
 /* The guard may do anything, as end the watch or the object.  Returns what the
 ** guard returns. */
 static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
@@ -737,7 +721,10 @@ static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   mwi_assert(!(w->flags & MWI_ENDED) && r->walks > 0);
   e->watch.calls++;
   if ((flags & MW_FLAG) || change->flags_only) {
-    raise_flag(e, r, i, change);
+    int is_result = w->flags & MWI_RESULT;
+    invalidate(e, is_result ? guard_of_result(e, w) : record_of(e, w->ref),
+               change);
+    if (flags & MW_ONCE) end_watch(e, r, i);
     return 1;
   }
   is_claimed = (flags & MW_ONCE) && (flags & MW_ASK);
@@ -790,18 +777,15 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
 
 /* All that wait are flags; a walk may have left others in the list, which do
 ** not wait any more. */
-static void raise_flags(mw_engine *e, uint32_t i) {
-  for (; i != 0; i = watch_at(e, i)->next) {
-    const mwi_watch *w = watch_at(e, i);
+void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
+  cursor c = both_lists(e, r, key);
+  const mwi_watch *w;
+  uint32_t i;
+  while ((w = next_watch(e, &c, &i)) != NULL) {
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     e->watch.calls++;
     invalidate(e, record_of(e, w->ref), NULL);
   }
-}
-
-void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
-  raise_flags(e, r->first);
-  if (r->fields != 0) raise_flags(e, both_lists(e, r, key).keyed);
 }
 
 /* }====================================================== */

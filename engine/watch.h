@@ -239,13 +239,16 @@ static inline uint32_t mwi_key_hash(uint32_t owner, const mw_value *key) {
   return (uint32_t)((n * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
 }
 
+/* Returns the field of an object, 0 when no watch has the key. */
+MWI_API uint32_t mwi_field_number(const mw_engine *e, uint32_t slot,
+                                  const mw_value *key);
+
 /* Does a watch have this key?  `r` has MWI_KEYED. */
-MWI_API int mwi_field_exists(const mw_engine *e, const mwi_object *r,
-                             const mw_value *key);
 static inline int mwi_field_is_watched(const mw_engine *e, const mwi_object *r,
                                        const mw_value *key) {
-  uint32_t hash = mwi_key_hash(mw_slot(r->obj), key);
-  return (r->filter >> (hash >> 27) & 1) != 0 && mwi_field_exists(e, r, key);
+  uint32_t slot = mw_slot(r->obj), hash = mwi_key_hash(slot, key);
+  return (r->filter >> (hash >> 27) & 1) != 0 &&
+         mwi_field_number(e, slot, key) != 0;
 }
 
 #endif

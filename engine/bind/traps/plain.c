@@ -61,21 +61,16 @@ static void stand_in(lua_State *L, mwb_state *s, mwb_classes *walk) {
   new_copy(L);
 }
 
-static int has_function(lua_State *L, const char *name) {
-  int is = mwb_raw_field(L, CLASS, name) == LUA_TFUNCTION;
-  lua_pop(L, 1);
-  return is;
-}
-
 /* May the copy have the class?  Finalisers are for the object alone, and a
 ** class that keeps the fields elsewhere does not know the copy. */
 static int can_have_class(lua_State *L) {
-  int finalised, empty;
-  finalised = mwb_raw_field(L, CLASS, "__gc") != LUA_TNIL ||
-              mwb_raw_field(L, CLASS, "__close") != LUA_TNIL;
+  int finalised = mwb_raw_field(L, CLASS, "__gc") != LUA_TNIL ||
+                  mwb_raw_field(L, CLASS, "__close") != LUA_TNIL;
+  int elsewhere = mwb_raw_field(L, CLASS, "__index") == LUA_TFUNCTION &&
+                  mwb_raw_field(L, CLASS, "__newindex") == LUA_TFUNCTION;
+  int empty;
   lua_settop(L, COPY);
-  if (finalised) return 0;
-  if (!has_function(L, "__index") || !has_function(L, "__newindex")) return 1;
+  if (finalised || !elsewhere) return !finalised;
   lua_pushnil(L);
   empty = lua_next(L, CONTENTS) == 0;
   lua_settop(L, COPY);

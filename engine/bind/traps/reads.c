@@ -30,12 +30,8 @@
 void mwb_note_read(lua_State *L, const mwb_state *s, int whole) {
   mwb_push(L, s, MWB_NOTE);
   lua_pushvalue(L, 1);
-  if (whole)
-    lua_call(L, 1, 0);
-  else {
-    lua_pushvalue(L, 2);
-    lua_call(L, 2, 0);
-  }
+  if (!whole) lua_pushvalue(L, 2);
+  lua_call(L, whole ? 1 : 2, 0);
 }
 
 /* rest(object, key, shadow, state): the shadow becomes the `__index`, once the

@@ -592,26 +592,28 @@ static int unshadow(lua_State *L) {
   return 0;
 }
 
-void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
-  int object = lua_absindex(L, index);
+int mwb_unshadow(lua_State *L, mwb_state *s, int index) {
+  int object = lua_absindex(L, index), status;
   mwi_object *r;
-  if (!mwb_push_shadow(L, object)) return;
+  if (!mwb_push_shadow(L, object)) return LUA_OK;
   lua_pushcfunction(L, unshadow);
   lua_pushvalue(L, object);
   mwb_push_class(L, object);
   lua_rotate(L, -4, -1); /* object, class, shadow */
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
+  status = lua_pcall(L, 3, 0, 0);
+  if (status != LUA_OK) {
     if (mwb_push_own(L, object)) {
       lua_pop(L, 1);
       wipe(L, object);
     }
-    lua_error(L);
+    return status;
   }
   r = mwb_object_at(L, s, object);
-  if (r == NULL) return;
+  if (r == NULL) return status;
   r->guards = 0;
   r->needs &= (uint16_t) ~(unsigned)PER_OBJECT;
   r->layout++;
+  return status;
 }
 
 /* }====================================================== */

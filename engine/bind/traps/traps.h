@@ -95,9 +95,9 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
 ** one. */
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_);
 
-/* Gives the contents back to the object, and its class.  Raises if there is no
-** memory; then the object keeps its shadow. */
-void mwb_unshadow(lua_State *L, mwb_state *s, int index);
+/* Gives the contents back to the object, and its class.  Returns a status; with
+** an error, which is on the top, the object keeps its shadow. */
+int mwb_unshadow(lua_State *L, mwb_state *s, int index);
 
 /* Gives the own metatable at `own` a `__len` for the shadow at `shadow`, if
 ** there is no `__len`. */

@@ -50,17 +50,13 @@ void mwb_call_newindex(lua_State *L, int newindex) {
 }
 
 int mwb_pcall_newindex(lua_State *L, int newindex) {
-  int is_function = lua_isfunction(L, newindex);
   newindex = lua_absindex(L, newindex);
-  if (is_function)
-    lua_pushvalue(L, newindex);
-  else
-    lua_pushcfunction(L, call_newindex);
+  lua_pushcfunction(L, call_newindex);
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  if (!is_function) lua_pushvalue(L, newindex);
-  return lua_pcall(L, is_function ? 3 : 4, 0, 0);
+  lua_pushvalue(L, newindex);
+  return lua_pcall(L, 4, 0, 0);
 }
 
 /* Appends the entry of the field at KEY, with the values at VALUE and OLD. */

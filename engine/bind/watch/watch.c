@@ -345,19 +345,11 @@ static int attach_bare(lua_State *L, attachment *its) {
   return call_attach(L, its);
 }
 
-/* unshadow(object, state) */
-static int unshadow(lua_State *L) {
-  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
-  return 0;
-}
-
 void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h) {
   int top = lua_gettop(L);
-  lua_pushcfunction(L, unshadow);
-  if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h)) {
-    lua_pushlightuserdata(L, s);
-    lua_pcall(L, 2, 0, 0);
-  }
+  if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h) &&
+      lua_checkstack(L, LUA_MINSTACK))
+    mwb_unshadow(L, s, top + 1);
   lua_settop(L, top);
 }
 
@@ -537,8 +529,9 @@ static int unwatch(lua_State *L) {
   r = mwb_object_of(s, h);
   lua_settop(L, 1);
   mwb_push_guards(L, s, 1, 0);
-  if (lua_istable(L, 1) && !stays)
-    mwb_unshadow(L, s, 1); /* also if a finaliser revived the table */
+  if (lua_istable(L, 1) && !stays && /* also if a finaliser revived it */
+      mwb_unshadow(L, s, 1) != LUA_OK)
+    return lua_error(L);
   if (lua_istable(L, 2) && (stays || lua_isuserdata(L, 1))) /* still there? */
     release_guards(L);
   if (r != NULL) r->guards = 0;
