@@ -357,28 +357,30 @@ static void unlink_log(mw_engine *e, mwi_log *log) {
   log->above = log->below = NULL;
 }
 
-mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, int nested) {
+mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, mwi_owner *below) {
   mwi_journal *part = &e->journal;
   mw_owner owner;
   mwi_owner *o;
+  mwi_log *log;
   mwi_check_enter(e);
-  if (!nested && part->spare == NULL)
+  if (below == NULL && part->spare == NULL)
     part->spare = (mwi_log *)mwi_new(e, sizeof(mwi_log));
-  if (!nested && part->spare == NULL) return NULL;
+  log = (below != NULL) ? below->log : part->spare;
+  if (log == NULL) return NULL;
   owner = mwi_pool_take(e, &part->owners, sizeof(mwi_owner));
   if (owner == 0) return NULL;
   o = mwi_owner_at(part, owner);
   memset(o, 0, sizeof(*o));
   o->number = owner;
-  o->log = (nested && parent != NULL) ? parent->log : part->spare;
-  if (!nested) part->spare = NULL;
-  o->log->newest = o;
-  o->mark = o->log->n;
+  o->log = log;
+  log->newest = o;
+  o->mark = log->n;
   o->parent = parent;
-  if (parent != NULL) {
-    parent->children++;
-    if (nested) parent->above = o;
-  }
+  if (parent != NULL) parent->children++;
+  if (below != NULL)
+    below->above = o;
+  else
+    part->spare = NULL;
   part->open++;
   return o;
 }
@@ -386,7 +388,7 @@ mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, int nested) {
 mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
   mwi_owner *its = (parent == 0) ? NULL : owner_at(e, parent);
   mwi_check_call(below == 0 || (below == parent && its->above == NULL));
-  its = mwi_owner_begin(e, its, below != 0);
+  its = mwi_owner_begin(e, its, (below == 0) ? NULL : its);
   return (its == NULL) ? 0 : its->number;
 }
 

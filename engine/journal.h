@@ -147,9 +147,9 @@ typedef void mwi_keeping(const mw_engine *e, const mw_value *value);
 MWI_API void mwi_entry_keep(const mw_engine *e, const mw_entry *entry,
                             mwi_keeping *how);
 
-/* As `mw_owner_begin`, where `nested` is whether the parent is of the same
-** thread, and `mw_owner_commit`. */
-MWI_API mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, int nested);
+/* As `mw_owner_begin` and `mw_owner_commit`; NULL stands for no owner. */
+MWI_API mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent,
+                                   mwi_owner *below);
 MWI_API int mwi_owner_commit(mw_engine *e, mwi_owner *o, void *host);
 
 /* Returns the first entry of a stake. */

@@ -284,8 +284,9 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
     mwb_set_values(L, t);
   }
   parent = mwb_transaction_now(L, s);
-  its = mwi_owner_begin(s->engine, (parent == NULL) ? NULL : parent->its,
-                        parent != NULL && parent->of == t);
+  its = (parent == NULL) ? NULL : parent->its;
+  its = mwi_owner_begin(s->engine, its,
+                        (its != NULL && parent->of == t) ? its : NULL);
   if (its == NULL) {
     mwb_check(L, MW_NOMEM);
     return NULL;
