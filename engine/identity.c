@@ -173,17 +173,19 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   return MW_OK;
 }
 
-/* Objects are often visited in the order in which they were made: then, from
-** the second object on, the search needs no hash. */
+/* Objects are often visited in the order in which they were made, also by a
+** list whose elements move: then, from the second object on, the search needs
+** no hash. */
 uint32_t mwi_identity_find(mw_engine *e, const void *ptr) {
   mwi_identity *part = &e->identity;
-  uint32_t slot = part->found + 1;
-  if (part->in_order && slot < part->top && *address_in(part, slot) == ptr &&
-      mwi_identity_handle(part, slot) != MW_NONE)
-    return part->found = slot; /* it was the next one */
+  uint32_t slot = part->found + 2, last = (slot > 3) ? slot - 3 : 1;
+  for (; part->is_near && slot >= last; slot--)
+    if (slot < part->top && *address_in(part, slot) == ptr &&
+        mwi_identity_handle(part, slot) != MW_NONE)
+      return part->found = slot;
   slot = locate(part, ptr, hash_address(ptr));
   if (slot == 0) return 0;
-  part->in_order = (slot == part->found + 1);
+  part->is_near = slot + 1 - part->found <= 3;
   return part->found = slot;
 }
 

@@ -30,7 +30,7 @@ typedef struct mwi_identity {
   uint32_t top;        /* slots from 1 to top - 1 have been used */
   uint32_t free;       /* the first free slot below top, 0 for none */
   uint32_t found;      /* the slot found last */
-  int in_order;        /* was `found` the slot after the find before? */
+  int is_near;         /* was `found` near the slot found before? */
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
   mwi_table *shards; /* from addresses to slots */
