@@ -185,6 +185,19 @@ describe("a call of a userdata's mutator", function()
     assert.equal("a", show(list))
   end)
 
+  it("may be of thousands in one step of a history", function()
+    use()
+    local all, history = {}, mw.history {}
+    for i = 1, 3000 do all[i] = mw.track(new(i)) end
+    history:run("push", function()
+      for _, list in ipairs(all) do list:push(0) end
+    end)
+    assert.equal("3000 0", show(all[3000]))
+    assert.equal("push", history:undo())
+    assert.equal("1", show(all[1]))
+    assert.equal("3000", show(all[3000]))
+  end)
+
   it("may call mutators, each an entry that can be taken back", function()
     local list = mw.track(new("a"))
     local fx = effects_of(list.push_all, list, "b", "c")

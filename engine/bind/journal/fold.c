@@ -328,12 +328,12 @@ static int changes(lua_State *L) {
     if (was == (last->type[MW_NOW] != MW_TABSENT) &&
         mwb_is_same_part(L, &p, first, MW_OLD, last, MW_NOW))
       continue;
-    if (first->kind == MW_CALL) {
-      lua_pushliteral(L, "state");
-      continue;
+    lua_pop(L, 1);
+    if (first->kind != MW_CALL) {
+      lua_pushboolean(L, 1);
+      break;
     }
-    lua_pushboolean(L, 1);
-    break;
+    lua_pushliteral(L, "state");
   }
   lua_pushboolean(L, longer);
   return 2;
