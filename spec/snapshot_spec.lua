@@ -353,6 +353,28 @@ describe("a snapshot while transactions are open", function()
     assert.equal("a", texts[list])
   end)
 
+  it("restores into the state of a userdata that fields lead to, too", function()
+    local states = {}
+    local Box = { __name = "snapshot.Shared" }
+    mw.name_class("snapshot.Shared", Box, {
+      new = function() return support.userdata(Box) end,
+      snapshot = function(box) return states[box] end,
+      restore = function(box, state) states[box] = state end,
+    })
+    for _, names in ipairs { { "a", "b" }, { "b", "a" } } do
+      local state, box = { n = 1 }, support.userdata(Box)
+      local leads = { to = state }
+      states[box] = state
+      local root = { [names[1]] = box, [names[2]] = { leads = leads } }
+      local bytes = assert(mw.snapshot(root))
+      state.n = 2
+      assert.equal(root, mw.restore(bytes, { into = root }))
+      assert.equal(1, state.n)
+      assert.equal(state, leads.to)
+      assert.equal(state, states[box])
+    end
+  end)
+
   it("restores into no class", function()
     for _, tracked in ipairs { false, true } do
       local Apart = { update = print }

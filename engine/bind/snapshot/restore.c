@@ -352,7 +352,7 @@ static int is_live(const reader *r, uint32_t number) {
 static int find_live(reader *r) {
   lua_State *L = r->L;
   uint64_t n;
-  int late;
+  int found, waits; /* has a parent become live, after one of its children? */
   r->walk.found = CLASSES;
   r->walk.entered = STAYS;
   r->reach = mw_tree_reach(r->s->engine, mwb_handle_of(L, r->s, INTO));
@@ -365,14 +365,15 @@ static int find_live(reader *r) {
   if (!fits(r, r->places)) return 0;
   stay(r, 1);
   do {
-    for (late = 0, n = 2; n <= r->objects; n++) {
+    for (found = waits = 0, n = 2; n <= r->objects; n++) {
       const place *its = place_of(r, n);
-      if (its->live || !is_live(r, its->parent) ||
-          (its->by != 0 && !is_live(r, its->by)))
-        continue;
-      if (find_child(r, n)) late |= its->parent > n || its->by > n;
+      if (its->live) continue;
+      if (is_live(r, its->parent) && (its->by == 0 || is_live(r, its->by)))
+        found |= find_child(r, n);
+      else
+        waits |= its->parent > n || its->by > n;
     }
-  } while (late);
+  } while (found && waits);
   return 1;
 }
 
