@@ -59,6 +59,7 @@ struct writer {
   uint32_t *frames; /* by name: the number of its frame + 1, or 0 */
   const lane *current;
   int64_t time; /* of the last event of the current thread */
+  int64_t end;  /* of the trace; of a running one, the time of the file */
   int follows;  /* is there an element before in the list? */
 };
 
@@ -182,9 +183,7 @@ static uint32_t next_break(const writer *w, uint32_t i) {
 }
 
 static int64_t end_of(const writer *w, uint32_t at) {
-  const mw_trace *t = w->t;
-  if (at < w->n) return event_at(w, at)->time;
-  return (t == w->e->trace.running) ? t->now(t->ud) : t->stopped;
+  return (at < w->n) ? event_at(w, at)->time : w->end;
 }
 
 static int write_thread(writer *w, uint32_t number, uint32_t first_break) {
@@ -480,13 +479,20 @@ static const format speedscope = {speed_begin_file, speed_begin_thread,
 /* }====================================================== */
 
 static int prepare(writer *w) {
-  if (mw_trace_len(w->t) >= NOBODY) return 0;
-  w->n = (uint32_t)mw_trace_len(w->t);
+  const mw_trace *t = w->t;
+  if (mw_trace_len(t) >= NOBODY) return 0;
+  w->n = (uint32_t)mw_trace_len(t);
+  w->end = t->stopped;
+  if (t == w->e->trace.running) {
+    mwi_quiet_begin(w->e);
+    w->end = t->now(t->ud);
+    mwi_quiet_end(w->e);
+  }
   w->buffer = (char *)mwi_resize(w->e, NULL, 0, BUFFER);
   w->out.buffer = w->buffer;
   w->out.size = BUFFER;
   if (w->buffer == NULL) return 0;
-  w->frames = (uint32_t *)mwi_new(w->e, (w->t->names.n + 1) * sizeof(uint32_t));
+  w->frames = (uint32_t *)mwi_new(w->e, (t->names.n + 1) * sizeof(uint32_t));
   w->next = (uint32_t *)mwi_resize(w->e, NULL, 0, w->n * sizeof(uint32_t));
   if (w->frames == NULL || (w->next == NULL && w->n > 0)) return 0;
   return sort_events(w);

@@ -224,6 +224,22 @@ describe("the args of an event", function()
 end)
 
 describe("a file for speedscope", function()
+  it("of a running trace ends at one time", function()
+    local trace <close> = mw.trace():start()
+    local outer <close>, scopes = mw.timed "outer", {}
+    for i = 1, 20 do
+      coroutine.wrap(function() scopes[i] = mw.timed "inner" end)()
+    end
+    local file, ends = json.decode(written(trace, "speedscope")), {}
+    for _, profile in ipairs(file.profiles) do
+      ends[profile.endValue] = true
+      assert.equal(profile.endValue, profile.events[#profile.events].at)
+    end
+    assert.is_true(#file.profiles > 1)
+    assert.is_nil(next(ends, (next(ends))))
+    outer:close()
+  end)
+
   local function profiles_of(trace)
     local file = json.decode(written(trace, "speedscope"))
     for _, profile in ipairs(file.profiles) do
