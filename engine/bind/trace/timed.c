@@ -204,14 +204,20 @@ static void count_scope(lua_State *L, scope *sc, int index, int column) {
   if (mine->counts != 0) link_element(sc->lane, mine, MWB_COUNTING);
 }
 
-/* Tells the library's Lua files what the scope at 1 took. */
+/* Tells the library's Lua files what the scope at 1 took, which has ended: its
+** element is the next scope's, so nothing is allocated before the call. */
 static void tell_time(lua_State *L, const scope *sc, int64_t time) {
-  const element *e = sc->at;
+  int its = lua_gettop(L) + 1;
+  lua_getiuservalue(L, 1, LANE);
+  lua_getiuservalue(L, its, MWB_ELEMENTS);
+  lua_rawgeti(L, -1, sc->at->place);
+  lua_replace(L, its);
+  lua_settop(L, its);
   mwb_push(L, sc->state, MWB_TIMER);
-  lua_pushlstring(L, e->name.bytes, e->name.len);
+  lua_getiuservalue(L, its, NAMED);
   lua_pushinteger(L, (lua_Integer)time);
   if (sc->column)
-    lua_pushlstring(L, e->column.bytes, e->column.len);
+    lua_getiuservalue(L, its, COLUMNED);
   else
     lua_pushnil(L);
   lua_pushboolean(L, sc->counts & COUNTS_NAME);
