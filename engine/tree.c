@@ -1159,8 +1159,10 @@ uint32_t mwi_reach_news(const mw_engine *e, mw_reach reach,
 void mwi_reach_read(mw_engine *e, mw_reach reach, uint32_t n) {
   mwi_reach *its = reach_at(e, reach);
   its->missed = its->missed && n != MWI_MISSED;
-  its->n_news = (n < its->n_news) ? its->n_news - n : 0;
-  memmove(its->news, its->news + n, its->n_news * sizeof(*its->news));
+  if (n > its->n_news) n = its->n_news;
+  its->n_news -= n;
+  if (n > 0)
+    memmove(its->news, its->news + n, its->n_news * sizeof(*its->news));
 }
 
 int mwi_reach_has(mw_engine *e, mw_reach reach, mw_handle obj) {

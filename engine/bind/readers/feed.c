@@ -923,8 +923,8 @@ static int take_look(lua_State *L, const char *name, int squashed) {
     forget_all(f);
     mw_reader_seek(s->engine, f->id, mw_delivery_last(s->engine) + 1);
   }
-  if (f->root == MW_NONE || is_idle(f)) return look_at(L, squashed, 0);
   if (f->busy) return luaL_error(L, "the feed is being read");
+  if (f->root == MW_NONE || is_idle(f)) return look_at(L, squashed, 0);
   mwb_push_function(L, s, compare);
   lua_pushvalue(L, FEED);
   lua_pushboolean(L, squashed);

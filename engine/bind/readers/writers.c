@@ -175,7 +175,8 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
 }
 
 static int is_same_field(const mw_entry *a, const mw_entry *b) {
-  return a->obj == b->obj && a->type[MW_KEY] == b->type[MW_KEY] &&
+  return a->obj == b->obj && mwi_is_of_field(b->kind) &&
+         a->type[MW_KEY] == b->type[MW_KEY] &&
          a->value[MW_KEY].i == b->value[MW_KEY].i;
 }
 
