@@ -108,7 +108,7 @@ static mwi_member *first_member(const mw_engine *e, const mwi_node *n) {
 /* Returns the next member of the object, in any graph. */
 static mwi_member *next_member(const mw_engine *e, const mwi_member *m) {
   return (m->next != 0) ? member_at(e, m->next)
-                        : first_member(e, m->node->next);
+                        : first_member(e, m->node->next); /* the next node's */
 }
 
 /* Returns the last member of a node whose order is not greater than `order`,
@@ -119,15 +119,15 @@ static mwi_member *next_member(const mw_engine *e, const mwi_member *m) {
 static mwi_member *last_member(mw_engine *e, const mwi_node *n,
                                uint64_t order) {
   mwi_member *m = get_member(e, n->members), *last;
-  if (m == NULL) return NULL;
+  if (m == NULL) return NULL; /* a new node? */
   last = member_at(e, m->prev);
-  if (reach_of(e, last)->order <= order) return last;
+  if (reach_of(e, last)->order <= order) return last; /* for a new root? */
   last = e->tree.found;
   if (last != NULL && last->node == n && reach_of(e, last)->order <= order)
-    m = last;
-  if (reach_of(e, m)->order > order) return NULL;
+    m = last; /* still a member there, and not too far on? */
+  if (reach_of(e, m)->order > order) return NULL; /* all are of younger roots */
   while (reach_of(e, member_at(e, m->next))->order <= order)
-    m = member_at(e, m->next);
+    m = member_at(e, m->next); /* the last one is of a younger root */
   return e->tree.found = m;
 }
 
@@ -137,7 +137,7 @@ static mwi_member *member_in(mw_engine *e, const mwi_node *n,
                              const mwi_reach *reach) {
   mwi_member *m = get_member(e, n->members);
   if (m == NULL || m->reach == reach->number || n->graph == reach) return m;
-  m = last_member(e, n, reach->order);
+  m = last_member(e, n, reach->order); /* or an older reach's */
   return (m != NULL && m->reach == reach->number) ? m : NULL;
 }
 
@@ -151,7 +151,7 @@ static mwi_node *find_node(mwi_node *n, const mwi_reach *graph,
 
 /* Returns the depth of what is below a node. */
 static uint32_t depth_below(const mwi_node *n) {
-  return (n->graph->n_keys == 0) ? 0 : n->depth + 1;
+  return (n->graph->n_keys == 0) ? 0 : n->depth + 1; /* not of a path? */
 }
 
 /* Does nothing lead on from a node? */
@@ -184,7 +184,7 @@ static mwi_member *find_member(mw_engine *e, mw_handle obj,
   mwi_node *n = nodes_of(e, obj);
   while (n != NULL &&
          (n->graph != reach->graph || (key != NULL && !has_field(n, key))))
-    n = n->next;
+    n = n->next; /* another graph's, or about other fields */
   return (n == NULL) ? NULL : member_in(e, n, reach);
 }
 
@@ -200,7 +200,7 @@ static void set_next(mwi_object *r, mwi_node *prev, mwi_node *n) {
   if (prev != NULL)
     prev->next = n;
   else
-    r->nodes = (n == NULL) ? 0 : n->number;
+    r->nodes = (n == NULL) ? 0 : n->number; /* 0: it was the only node */
 }
 
 /* Makes the node of an object in a graph, with NULL the ground's. */
@@ -215,12 +215,12 @@ static mwi_node *new_node(mw_engine *e, mwi_object *r, mwi_reach *graph,
   n->graph = graph;
   n->depth = depth & UINT32_MAX >> 3;
   n->left = age_now(e);
-  if (r == NULL) return n;
+  if (r == NULL) return n; /* the ground's, or to be released */
   n->obj = r->obj;
   n->next = first_node(e, r);
   for (; n->next != NULL && n->next->graph->order < graph->order;
        n->next = prev->next)
-    prev = n->next;
+    prev = n->next; /* an older graph's comes before */
   set_next(r, prev, n);
   r->needs |= MWI_TREE;
   return n;
@@ -240,10 +240,10 @@ static void give_reach(mw_engine *e, mwi_reach *its) {
 /* The object has become a member of the reach, or is none any more.  As many as
 ** there are members a reader can as well look at. */
 static void log_member(mw_engine *e, mwi_reach *its, mw_handle obj) {
-  if (its->kept != MWI_LOGGED || its->missed) return;
+  if (its->kept != MWI_LOGGED || its->missed) return; /* is no news wanted? */
   its->missed = !mwi_grow(e, &its->news, its->n_news, &its->size_news);
   if (!its->missed) its->news[its->n_news++] = obj;
-  if (its->n_news > its->n + FEW) its->missed = 1;
+  if (its->n_news > its->n + FEW) its->missed = 1; /* cheaper to compare all? */
   if (its->missed) its->n_news = 0;
 }
 
@@ -265,10 +265,10 @@ static mwi_member *add_member(mw_engine *e, mwi_node *n, mwi_member *before,
   if (before != NULL)
     m->prev = before->number;
   else
-    m->prev = (first != NULL) ? first->prev : i;
+    m->prev = (first != NULL) ? first->prev : i; /* the last one, or itself */
   if (m->next != 0)
     member_at(e, m->next)->prev = i;
-  else if (first != NULL)
+  else if (first != NULL) /* the last one now? */
     first->prev = i;
   *(before != NULL ? &before->next : &n->members) = i;
   e->tree.changes++;
@@ -284,17 +284,17 @@ static void remove_member(mw_engine *e, mwi_member *m) {
   mwi_object *r = mwi_object_find(&e->watch, n->obj);
   mwi_reach *reach = reach_of(e, m);
   e->tree.changes++;
-  if (r != NULL && !e->tree.forgets) r->gone = age_now(e);
+  if (r != NULL && !e->tree.forgets) r->gone = age_now(e); /* does it live? */
   member_at(e, m->next != 0 ? m->next : n->members)->prev = m->prev;
   *(n->members != m->number ? &member_at(e, m->prev)->next : &n->members) =
       m->next;
   m->node = NULL;
   m->via = NULL;
-  if (!m->queued)
+  if (!m->queued) /* else `resolve` gives it back */
     mwi_pool_give(&e->tree.members, m->number, sizeof(mwi_member));
   reach->n--;
   log_member(e, reach, n->obj);
-  if (reach->n == 0 && reach->root == NULL) give_reach(e, reach);
+  if (reach->n == 0 && reach->root == NULL) give_reach(e, reach); /* ended? */
 }
 
 void mwi_tree_blocks(mw_engine *e, mwi_visit f) {
@@ -328,7 +328,7 @@ static mwi_edge *find_edge(const mw_engine *e, const mwi_node *parent,
   mwi_edge *its = e->tree.recent;
   mwi_search at;
   uint32_t i;
-  if (child == NULL) return NULL;
+  if (child == NULL) return NULL; /* not in the parent's graph? */
   if (its != NULL && its->parent == parent && its->child == child) return its;
   i = mwi_table_first(table, mwi_pair_hash(parent->number, child->number), &at);
   for (; i != 0; i = mwi_table_next(table, &at)) {
@@ -342,7 +342,7 @@ static void queue_orphan(mw_engine *e, mwi_member *m) {
   mwi_tree *part = &e->tree;
   m->via = NULL;
   part->lost++;
-  if (m->queued) return;
+  if (m->queued) return; /* lost again, and in the list still? */
   m->queued = 1;
   m->chain = 0;
   if (part->orphans != NULL)
@@ -367,7 +367,7 @@ static void end_edge(mw_engine *e, mwi_edge *i) {
   mwi_object *r = mwi_object_find(&e->watch, parent->obj);
   mwi_member *m = get_member(e, i->child->members);
   for (; m != NULL; m = get_member(e, m->next))
-    if (m->via == i) queue_orphan(e, m);
+    if (m->via == i) queue_orphan(e, m); /* on its path? */
   mwi_table_take(&e->tree.table,
                  mwi_pair_hash(parent->number, i->child->number), i->number);
   if (i->next_in != NULL) i->next_in->prev_in = i->prev_in;
@@ -377,7 +377,7 @@ static void end_edge(mw_engine *e, mwi_edge *i) {
   *(i->prev_out != 0 ? &edge_at(e, i->prev_out)->next_out : &parent->outs) =
       i->next_out;
   n = (parent->outs == NULL) ? first_node(e, r) : parent;
-  while (n != NULL && n->outs == NULL) n = n->next;
+  while (n != NULL && n->outs == NULL) n = n->next; /* has one a link? */
   if (n == NULL && r != NULL) r->needs &= (uint16_t)~MWI_LINKS;
   if (i->hint.type != MW_TNIL) mwi_host_release(e, &i->hint);
   i->parent = NULL;
@@ -394,7 +394,7 @@ static mwi_edge *new_edge(mw_engine *e, mwi_node *parent, mwi_node *child) {
   if (i == 0) return NULL;
   its = edge_at(e, i);
   memset(its, 0, sizeof(*its));
-  if (parent->outs == NULL && parent->obj != MW_NONE)
+  if (parent->outs == NULL && parent->obj != MW_NONE) /* an object's first? */
     mwi_object_find(&e->watch, parent->obj)->needs |= MWI_LINKS;
   its->number = i;
   its->parent = parent;
@@ -414,16 +414,16 @@ static void set_hint(mw_engine *e, mwi_edge *i, const mw_value *key) {
   mwi_host_retain(e, key);
   i->hint = *key;
   i->sure = 1;
-  if (old.type != MW_TNIL) mwi_host_release(e, &old);
+  if (old.type != MW_TNIL) mwi_host_release(e, &old); /* not the first? */
 }
 
 /* A field that held the child of the edge does so no longer. */
 static void uncount(mw_engine *e, mwi_edge *i, const mw_value *key) {
   e->tree.left = i->child->left = age_now(e);
-  if (--i->count == 0) {
+  if (--i->count == 0) { /* does no field hold it now? */
     end_edge(e, i);
   } else if (i->sure && mw_value_equal(&i->hint, key)) {
-    i->sure = 0;
+    i->sure = 0; /* the hint's field has left */
     i->age = i->others;
   }
 }
@@ -434,7 +434,7 @@ static const mw_value *key_of(mw_engine *e, mwi_edge *i) {
   mw_value key = i->hint;
   if (!i->sure && host->key != NULL &&
       host->key(host->ud, i->parent->obj, i->child->obj, &key))
-    set_hint(e, i, &key);
+    set_hint(e, i, &key); /* the host has found another field */
   return &i->hint;
 }
 
@@ -456,15 +456,15 @@ static void leave_node(mw_engine *e, mwi_node *n,
                        void (*end)(mw_engine *e, mwi_node *n)) {
   mwi_object *r = mwi_object_find(&e->watch, n->obj);
   mwi_node *prev = NULL, *at = first_node(e, r);
-  if (n->members != 0) return;
+  if (n->members != 0) return; /* below a root still? */
   while (n->ins != NULL) end_edge(e, n->ins);
   while (n->outs != NULL) {
-    if (!e->tree.forgets || e->tree.orphans != NULL)
+    if (!e->tree.forgets || e->tree.orphans != NULL) /* does it leave now? */
       n->outs->child->left = age_now(e);
     end_edge(e, n->outs);
   }
   for (; at != NULL && at != n; at = at->next) prev = at;
-  if (r != NULL) set_next(r, prev, n->next);
+  if (r != NULL) set_next(r, prev, n->next); /* not the ground? */
   if (r != NULL && r->nodes == 0) r->needs &= (uint16_t)~MWI_TREE;
   end(e, n);
 }
@@ -477,7 +477,7 @@ static void leave_node(mw_engine *e, mwi_node *n,
 
 /* Has new members below: the node is put before the queue. */
 static void enqueue(mwi_node **queue, mwi_node *n) {
-  if (n->waits || n->outs == NULL) return;
+  if (n->waits || n->outs == NULL) return; /* queued, or a leaf? */
   n->waits = 1;
   n->queue = *queue;
   *queue = n;
@@ -493,12 +493,12 @@ static int join(mw_engine *e, mwi_edge *i, const mwi_reach *only,
   for (; m != NULL; m = (only != NULL) ? NULL : get_member(e, m->next)) {
     mwi_reach *reach = reach_of(e, m);
     mwi_member *at = last_member(e, i->child, reach->order);
-    if (at == NULL || at->reach != m->reach) {
+    if (at == NULL || at->reach != m->reach) { /* no member there yet? */
       if (add_member(e, i->child, at, reach, i) == NULL) return 0;
-    } else if (e->tree.orphans == NULL && !is_led(e, at)) {
+    } else if (e->tree.orphans == NULL && !is_led(e, at)) { /* lost till now? */
       at->via = i;
     } else {
-      continue;
+      continue; /* it has a path, or looks for one later */
     }
     enqueue(queue, i->child);
   }
@@ -512,7 +512,7 @@ static int spread(mw_engine *e, mwi_edge *i, mwi_node *n,
   mwi_node *queue = NULL;
   int ok = i == NULL || join(e, i, only, &queue);
   if (n != NULL) enqueue(&queue, n);
-  while ((n = queue) != NULL) {
+  while ((n = queue) != NULL) { /* without memory it only empties */
     queue = n->queue;
     n->waits = 0;
     for (i = n->outs; ok && i != NULL; i = i->next_out)
@@ -536,7 +536,7 @@ static int spread(mw_engine *e, mwi_edge *i, mwi_node *n,
 ** the orphans are resolved. */
 static int climbs(mw_engine *e, mwi_member *m) {
   for (; m->via != NULL; m = beside(e, m->via->parent, m))
-    if (++e->tree.steps > STEPS) return 0;
+    if (++e->tree.steps > STEPS) return 0; /* too many by now? */
   return is_root(e, m);
 }
 
@@ -547,7 +547,7 @@ static int find_path(mw_engine *e, mwi_member *m,
   mwi_edge *i = m->node->ins;
   for (; i != NULL; i = i->next_in) {
     mwi_member *parent = beside(e, i->parent, m);
-    if (parent != NULL && has(e, parent)) break;
+    if (parent != NULL && has(e, parent)) break; /* in the reach? */
   }
   m->via = i;
   return i != NULL;
@@ -562,12 +562,12 @@ static void resolve(mw_engine *e) {
   mwi_member *m;
   uint32_t first = 0;
   part->steps = 0;
-  while ((m = part->orphans) != NULL) {
+  while ((m = part->orphans) != NULL) { /* more come meanwhile */
     part->orphans = get_member(e, m->chain);
     m->queued = 0;
-    if (m->node == NULL) {
+    if (m->node == NULL) { /* gone meanwhile? */
       mwi_pool_give(&part->members, m->number, sizeof(mwi_member));
-    } else if (m->via == NULL && !find_path(e, m, climbs)) {
+    } else if (m->via == NULL && !find_path(e, m, climbs)) { /* lost? */
       orphan_children(e, m);
       m->chain = first;
       first = m->number;
@@ -575,12 +575,12 @@ static void resolve(mw_engine *e) {
   }
   part->steps = part->lost = 0;
   for (m = get_member(e, first); m != NULL; m = get_member(e, m->chain))
-    if (!is_led(e, m) && find_path(e, m, is_led))
+    if (!is_led(e, m) && find_path(e, m, is_led)) /* is there a path now? */
       spread(e, NULL, m->node, reach_of(e, m));
   while ((m = get_member(e, first)) != NULL) {
     mwi_node *n = m->node;
     first = m->chain;
-    if (is_led(e, m)) continue;
+    if (is_led(e, m)) continue; /* has it come back? */
     remove_member(e, m);
     leave_node(e, n, release_node);
   }
@@ -592,7 +592,7 @@ static void drop_member(mw_engine *e, mwi_member *m) {
   mwi_node *n = m->node;
   mwi_reach *reach = reach_of(e, m);
   orphan_children(e, m);
-  if (reach->root == m) {
+  if (reach->root == m) { /* does the reach end with it? */
     reach->root = NULL;
     reach->obj = MW_NONE;
   }
@@ -607,7 +607,7 @@ static void end_root(mw_engine *e, mwi_member *m) {
 
 void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
-  if (r == NULL || r->obj == MW_NONE) return;
+  if (r == NULL || r->obj == MW_NONE) return; /* has it no record? */
   e->tree.forgets = 1; /* what only the dead held has left before */
   while (r->nodes != 0) drop_member(e, first_member(e, first_node(e, r)));
   e->tree.forgets = 0;
@@ -620,7 +620,7 @@ void mw_tree_resolve(mw_engine *e) {
 
 void mwi_tree_release(mw_engine *e, mw_handle obj) {
   mwi_node *n = new_node(e, NULL, NULL, 0);
-  if (n == NULL) return;
+  if (n == NULL) return; /* no memory: it is not returned again */
   n->obj = obj;
   release_node(e, n);
 }
@@ -628,12 +628,12 @@ void mwi_tree_release(mw_engine *e, mw_handle obj) {
 mw_handle mwi_tree_released_since(mw_engine *e, uint32_t age) {
   mwi_node *n;
   mw_tree_resolve(e);
-  while ((n = e->tree.released) != NULL && n->left > age) {
+  while ((n = e->tree.released) != NULL && n->left > age) { /* newest first */
     mw_handle obj = n->obj;
     e->tree.released = n->next;
     give_node(e, n);
     if (mwi_identity_is_valid(&e->identity, obj) && !mw_tree_has(e, obj))
-      return obj;
+      return obj; /* it lives, and has not come back */
   }
   return MW_NONE;
 }
@@ -660,11 +660,11 @@ static mwi_edge *need_edge(mw_engine *e, mwi_node *parent, mwi_object *child) {
   mwi_node *n = find_node(first_node(e, child), parent->graph, depth);
   mwi_edge *i = find_edge(e, parent, n);
   if (i != NULL) return i;
-  if (n == NULL) n = new_node(e, child, parent->graph, depth);
+  if (n == NULL) n = new_node(e, child, parent->graph, depth); /* new there? */
   if (n == NULL) return NULL;
   i = new_edge(e, parent, n);
-  if (i != NULL && spread(e, i, NULL, NULL)) return i;
-  if (i != NULL) end_edge(e, i);
+  if (i != NULL && spread(e, i, NULL, NULL)) return i; /* with all below? */
+  if (i != NULL) end_edge(e, i); /* what has come is orphaned */
   leave_node(e, n, give_node);
   return NULL;
 }
@@ -672,10 +672,10 @@ static mwi_edge *need_edge(mw_engine *e, mwi_node *parent, mwi_object *child) {
 /* The orphans of the child take an edge that has begun to count. */
 static void lead_orphans(mw_engine *e, mwi_edge *i) {
   mwi_member *m = get_member(e, i->child->members), *at;
-  if (e->tree.orphans == NULL) return;
+  if (e->tree.orphans == NULL) return; /* do all have a path? */
   for (; m != NULL; m = get_member(e, m->next)) {
     at = is_led(e, m) ? NULL : beside(e, i->parent, m);
-    if (at == NULL) continue;
+    if (at == NULL) continue; /* has it a path, or is no parent there? */
     while (at != m && at->via != NULL) at = beside(e, at->via->parent, at);
     if (at == m) continue; /* it would be a cycle */
     m->via = i;
@@ -688,14 +688,14 @@ static void lead_orphans(mw_engine *e, mwi_edge *i) {
 static void count(mw_engine *e, mwi_edge *i, const mw_value *key, int more) {
   uint32_t now = age_now(e);
   if (i->sure && (key->type != MW_TINTEGER || i->hint.type != MW_TINTEGER)) {
-    i->others = now;
-  } else {
+    i->others = now; /* not two places: the hint stays */
+  } else {           /* the hint's field is one of the others now */
     if (i->count > 0 && i->age > i->others) i->others = i->age;
     i->age = now;
     set_hint(e, i, key);
   }
   e->tree.recent = i;
-  if (more && i->count++ == 0) lead_orphans(e, i);
+  if (more && i->count++ == 0) lead_orphans(e, i); /* the first field? */
 }
 
 enum {
@@ -718,7 +718,7 @@ static int is_in(const mw_engine *e, const mwi_node *n, mw_reach reach) {
   if (reach == MWI_ANY_REACH) return 1;
   if (reach != 0 && reach_at(e, reach)->rule != 0)
     return n->graph->number == reach;
-  return n->graph->rule == 0;
+  return n->graph->rule == 0; /* all without a rule are linked at once */
 }
 
 /* Does a link lead on from the node? */
@@ -733,7 +733,7 @@ static void unlink_from(mw_engine *e, const mwi_node *n, const mwi_node *end,
                         const linking *l, mwi_node *c) {
   for (; n != end; n = n->next) {
     mwi_edge *i = is_meant(e, n, l) ? find_edge(e, n, c) : NULL;
-    if (i != NULL) uncount(e, i, l->key);
+    if (i != NULL) uncount(e, i, l->key); /* was it let in there? */
   }
 }
 
@@ -746,7 +746,7 @@ static int link_all(mw_engine *e, mw_handle parent, const linking *l,
   int code = MW_OK;
   mwi_check_enter(e);
   if (first == NULL || !mwi_identity_is_valid(&e->identity, child))
-    return MW_STALE;
+    return MW_STALE; /* no parent in the tree, or a dead child */
   c = mwi_object_need(e, child);
   if (c == NULL) return MW_NOMEM;
   for (n = first; n != NULL; n = n->next) {
@@ -755,17 +755,17 @@ static int link_all(mw_engine *e, mw_handle parent, const linking *l,
     if (!is_meant(e, n, l)) continue;
     i = (l->how == COUNT) ? find_edge(e, n, first_node(e, c))
                           : need_edge(e, n, c);
-    if (i == NULL && l->how != COUNT) {
+    if (i == NULL && l->how != COUNT) { /* no memory? */
       if (l->how == STORE) unlink_from(e, first, n, l, first_node(e, c));
-      mw_tree_resolve(e);
+      mw_tree_resolve(e); /* what has come in part is new again */
       return MW_NOMEM;
     }
-    if (i == NULL || l->how == ADMIT) continue;
+    if (i == NULL || l->how == ADMIT) continue; /* left out, or let in only? */
     is_new = i->count == 0;
     if (i->child->linked == 0 &&
         (l->how == STORE || (is_new && !i->child->scans)))
-      code = MW_NEW;
-    count(e, i, l->key, is_new || key_in(n) == NULL);
+      code = MW_NEW; /* the host has still to scan it */
+    count(e, i, l->key, is_new || key_in(n) == NULL); /* one key, one field */
   }
   return code;
 }
@@ -803,12 +803,12 @@ void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
   mwi_node *c = nodes_of(e, child), *n = nodes_of(e, parent);
   for (; n != NULL; n = n->next) {
     mwi_edge *i = is_meant(e, n, &l) ? find_edge(e, n, c) : NULL;
-    uint32_t now = (key_in(n) != NULL) ? here != 0 : fields;
-    if (i == NULL || i->count == now) continue;
+    uint32_t now = (key_in(n) != NULL) ? here != 0 : fields; /* by one key? */
+    if (i == NULL || i->count == now) continue; /* left out, or so already? */
     i->count = now & UINT32_MAX >> 1;
     i->sure = 0;
     i->age = i->others = age_now(e);
-    if (now == 0) end_edge(e, i);
+    if (now == 0) end_edge(e, i); /* does no field hold it? */
   }
 }
 
@@ -818,13 +818,13 @@ int mw_tree_scan(mw_engine *e, mw_handle obj, mw_value *key) {
   int wanted = 0;
   for (; n != NULL; n = n->next) {
     const mw_value *its = key_in(n);
-    if (n->linked != 0) continue;
+    if (n->linked != 0) continue; /* scanned before? */
     for (i = n->outs; i != NULL; i = i->next_out)
       i->count = i->sure = 0; /* a scan has failed? */
     n->scans = 1;
     if (is_end(n)) continue;
     if (its == NULL || (wanted && !mw_value_equal(key, its))) wanted = 2;
-    if (wanted == 2) continue;
+    if (wanted == 2) continue; /* any field? */
     *key = *its;
     wanted = 1;
   }
@@ -836,12 +836,12 @@ void mw_tree_scanned(mw_engine *e, mw_handle obj) {
   mwi_edge *i, *next;
   e->tree.scans++;
   for (; n != NULL; n = n->next) {
-    if (!n->scans) continue;
+    if (!n->scans) continue; /* not in this scan? */
     n->scans = 0;
     n->linked = e->tree.scans;
     for (i = n->outs; i != NULL; i = next) {
       next = i->next_out;
-      if (i->count == 0) end_edge(e, i);
+      if (i->count == 0) end_edge(e, i); /* let in, but held no longer? */
     }
   }
 }
@@ -865,7 +865,7 @@ int mwi_tree_look(const mw_engine *e, mw_reach reach, mw_handle parent,
     if (n->refuses) bits |= MWI_REFUSES;
     if (key != NULL && leads_on(n, key)) bits |= MWI_LEADS;
     if (c != NULL && key_in(n) == NULL && find_edge(e, n, c) != NULL)
-      bits |= MWI_HOLDS;
+      bits |= MWI_HOLDS; /* where every key leads on */
   }
   return bits;
 }
@@ -883,7 +883,7 @@ uint32_t mwi_tree_edge(const mw_engine *e, const mwi_object *r,
   const mwi_edge *i;
   if (n == NULL || n->graph->number != 0 || n->next != NULL) return 0;
   if (c == NULL || c->graph->number != 0 || c->linked == 0) return 0;
-  i = find_edge(e, n, c);
+  i = find_edge(e, n, c); /* nothing to make, to ask or to scan */
   return (i == NULL) ? 0 : i->number;
 }
 
@@ -899,7 +899,7 @@ void mw_tree_expel(mw_engine *e, mw_handle obj) {
   for (; n != NULL; n = n->next)
     for (i = n->ins; i != NULL; i = next) {
       next = i->next_in;
-      if (i->parent->obj != MW_NONE) end_edge(e, i);
+      if (i->parent->obj != MW_NONE) end_edge(e, i); /* a silent root stays */
     }
 }
 
@@ -914,7 +914,7 @@ mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
   const mwi_node *n = nodes_of(e, obj);
   uint64_t order = (after == 0) ? 0 : reach_at(e, after)->order;
   while (n != NULL && (n->graph->rule == 0 || n->graph->order <= order))
-    n = n->next;
+    n = n->next; /* without a rule, or found before? */
   if (n == NULL) return 0;
   *rule = n->graph->rule;
   *root = n->graph->obj;
@@ -945,19 +945,19 @@ int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule) {
 }
 
 /* Does a watch of the root, to whose reach member `m` belongs, hear of a write
-** to the field of the object? */
+** to the field of the object?  Of a write to the root its own lists hear. */
 static int hears_of(const mw_engine *e, const mwi_member *m,
                     const mw_value *key) {
   const mwi_reach *reach = reach_of(e, m);
   const mwi_object *r;
   if (reach->root == m || reach->kept == MWI_LOGGED) return 0;
-  if (reach->graph != reach) {
+  if (reach->graph != reach) { /* in the common graph? */
     r = mwi_object_find(&e->watch, reach->obj);
-    return r != NULL && r->deep > 0;
+    return r != NULL && r->deep > 0; /* nobody hears the ground */
   }
-  if (reach->heard == 0) return 0;
-  if (!has_field(m->node, key)) return 0;
-  if (m->node->obj != reach->obj) return 1;
+  if (reach->heard == 0) return 0;          /* has it no watches? */
+  if (!has_field(m->node, key)) return 0;   /* not the path's key here? */
+  if (m->node->obj != reach->obj) return 1; /* not below itself? */
   /* the root is below itself: the root's own lists hear its first key */
   return !has_field(reach->root->node, key);
 }
@@ -1011,9 +1011,9 @@ static mwi_reach *take_reach(mw_engine *e, mw_handle obj,
   its->obj = obj;
   its->order = ++part->order;
   its->kept = (uint32_t)filter->kept & 3;
-  if (filter->n_keys == 0) return its;
+  if (filter->n_keys == 0) return its; /* not of a path? */
   its->keys = (mw_value *)mwi_new(e, filter->n_keys * sizeof(*its->keys));
-  if (its->keys == NULL) {
+  if (its->keys == NULL) { /* no memory? */
     give_reach(e, its);
     return NULL;
   }
@@ -1033,15 +1033,15 @@ static mwi_reach *new_reach(mw_engine *e, mwi_object *r,
   mwi_node *n;
   if (its == NULL) return NULL;
   n = find_node(first_node(e, r), its->graph, 0);
-  if (n == NULL) n = new_node(e, r, its->graph, 0);
+  if (n == NULL) n = new_node(e, r, its->graph, 0); /* not in the graph yet? */
   if (n != NULL)
     its->root = add_member(e, n, last_member(e, n, its->order), its, NULL);
   if (its->root == NULL) {
-    if (n != NULL) leave_node(e, n, give_node);
+    if (n != NULL) leave_node(e, n, give_node); /* if it is new */
     give_reach(e, its);
     return NULL;
   }
-  if (spread(e, NULL, n, its)) return its;
+  if (spread(e, NULL, n, its)) return its; /* with all below? */
   end_root(e, its->root);
   return NULL;
 }
@@ -1058,7 +1058,7 @@ void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept,
     int ends = (int)its->kept == kept &&
                (except == NULL ||
                 (its->graph == its && its->heard == 0 && its != except));
-    if (ends) end_root(e, m);
+    if (ends) end_root(e, m); /* its node may have gone, too */
     m = ends ? root_from(e, first_member(e, nodes_of(e, obj)))
              : next_root(e, m);
   }
@@ -1074,7 +1074,7 @@ int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   m = filter->kept == MWI_LOGGED ? NULL : find_root(e, obj, filter);
-  if (m != NULL) {
+  if (m != NULL) { /* is there such a reach already? */
     *reach = m->reach;
     return MW_OK;
   }
@@ -1101,7 +1101,7 @@ uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept) {
   mwi_member *m = root_from(e, first_member(e, nodes_of(e, obj)));
   while (m != NULL &&
          ((int)reach_of(e, m)->kept != kept || reach_of(e, m)->rule == 0))
-    m = next_root(e, m);
+    m = next_root(e, m); /* not kept so, or without a rule? */
   return (m == NULL) ? 0 : reach_of(e, m)->rule;
 }
 
@@ -1116,7 +1116,7 @@ uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach) {
 /* Returns the edge from the ground to a silent root, NULL for none. */
 static mwi_edge *ground_edge(const mw_engine *e, mw_handle obj) {
   const mwi_reach *ground = e->tree.ground;
-  if (ground == NULL) return NULL;
+  if (ground == NULL) return NULL; /* was no root silent yet? */
   return find_edge(e, ground->root->node, nodes_of(e, obj));
 }
 
@@ -1131,19 +1131,19 @@ int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
   if (part->ground == NULL || r == NULL) return MW_NOMEM;
   *reach = part->ground->number;
   i = need_edge(e, part->ground->root->node, r);
-  if (i == NULL) {
-    resolve(e);
+  if (i == NULL) { /* no memory? */
+    resolve(e);    /* what has come goes again */
     return MW_NOMEM;
   }
   i->count = 1;
   lead_orphans(e, i);
-  return (i->child->linked == 0) ? MW_NEW : MW_OK;
+  return (i->child->linked == 0) ? MW_NEW : MW_OK; /* not scanned yet? */
 }
 
 int mw_root_end_silent(mw_engine *e, mw_handle obj) {
   mwi_edge *i = ground_edge(e, obj);
   mwi_check_enter(e);
-  if (i == NULL) return MW_STALE;
+  if (i == NULL) return MW_STALE; /* no silent root? */
   end_edge(e, i);
   resolve(e);
   return MW_OK;
@@ -1176,7 +1176,7 @@ int mw_tree_has(const mw_engine *e, mw_handle obj) {
 int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
   const mwi_member *m = first_member(e, nodes_of(e, obj));
   while (m != NULL && reach_of(e, m)->obj == obj && !reach_of(e, m)->kept)
-    m = next_member(e, m);
+    m = next_member(e, m); /* its own root, for watches only? */
   return m != NULL;
 }
 
@@ -1190,16 +1190,16 @@ int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
 ** path, looks for another one, and the member may go. */
 static int resolve_member(mw_engine *e, mwi_member *m) {
   uint64_t changes = e->tree.changes;
-  if (e->tree.orphans == NULL || climbs(e, m)) return 1;
+  if (e->tree.orphans == NULL || climbs(e, m)) return 1; /* has it a path? */
   resolve(e);
-  return e->tree.changes == changes;
+  return e->tree.changes == changes; /* else it may have gone */
 }
 
 int mwi_tree_is_lost(mw_engine *e, const mwi_object *r) {
   mwi_member *m = first_member(e, first_node(e, r));
-  if (e->tree.orphans == NULL || m == NULL) return 0;
+  if (e->tree.orphans == NULL || m == NULL) return 0; /* nothing lost? */
   while (m != NULL && !climbs(e, m)) m = next_member(e, m);
-  if (m == NULL) resolve(e);
+  if (m == NULL) resolve(e); /* no path in sight? */
   return r->nodes == 0;
 }
 
@@ -1208,8 +1208,8 @@ static mwi_member *resolved_member(mw_engine *e, mw_handle obj,
                                    const mwi_reach *reach,
                                    const mw_value *key) {
   mwi_member *m = find_member(e, obj, reach, key);
-  if (m == NULL || resolve_member(e, m)) return m;
-  return find_member(e, obj, reach, key);
+  if (m == NULL || resolve_member(e, m)) return m; /* none, or with a path? */
+  return find_member(e, obj, reach, key);          /* is it there still? */
 }
 
 /* Returns the first of member `m` and the next ones of its node that hears of
@@ -1218,7 +1218,7 @@ static mwi_member *first_hearing(const mw_engine *e, mwi_member *m,
                                  const mw_value *key, const mwi_climb *climb) {
   while (m != NULL &&
          (reach_of(e, m)->order <= climb->order || !hears_of(e, m, key)))
-    m = get_member(e, m->next);
+    m = get_member(e, m->next); /* had its turn, or does not hear? */
   return m;
 }
 
@@ -1229,9 +1229,9 @@ mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, const mw_value *key,
                           mwi_climb *climb) {
   const mwi_reach *reach;
   mwi_member *m, *other;
-  if (climb->newest == 0) climb->newest = e->tree.order;
+  if (climb->newest == 0) climb->newest = e->tree.order; /* the first step? */
   do {
-    if (climb->changes != e->tree.changes) {
+    if (climb->changes != e->tree.changes) { /* first, or changed since? */
       mwi_node *n = first_node(e, r);
       int is_common = n != NULL && n->graph->number == 0;
       climb->changes = e->tree.changes;
@@ -1245,12 +1245,12 @@ mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, const mw_value *key,
     }
     if (m == NULL ||
         (other != NULL && reach_of(e, other)->order < reach_of(e, m)->order))
-      m = other;
+      m = other; /* the older reach comes first */
     else
       climb->common = get_member(e, m->next);
-    if (m == NULL) return NULL;
+    if (m == NULL) return NULL; /* have all heard? */
     reach = reach_of(e, m);
-    if (reach->order > climb->newest) return NULL;
+    if (reach->order > climb->newest) return NULL; /* began meanwhile? */
     climb->order = reach->order;
     if (!resolve_member(e, m)) {
       climb->order--; /* it may have found a path while others went */
@@ -1282,7 +1282,7 @@ static void search_root(mwi_node *n, const mwi_node *root) {
   n->waits = 1;
   for (at = n; !root->waits; at = at->queue)
     for (i = at->ins; i != NULL; i = i->next_in) {
-      if (i->parent->waits) continue;
+      if (i->parent->waits) continue; /* reached before? */
       last = last->queue = i->parent;
       last->waits = 1;
       last->toward = i->number;
@@ -1301,10 +1301,10 @@ static void shorten(mw_engine *e, mwi_member *m) {
   if (root == m) return;
   if (part->shortest == m && part->shortened == part->changes) return;
   for (; at->via != NULL; far++) at = beside(e, at->via->parent, at);
-  if (far > 1) {
+  if (far > 1) { /* else it is a shortest one */
     search_root(m->node, root->node);
     for (n = root->node; n != m->node; n = edge_at(e, n->toward)->child) near++;
-    for (at = root; near < far && at != m; at->via = i) {
+    for (at = root; near < far && at != m; at->via = i) { /* is it longer? */
       i = edge_at(e, at->node->toward);
       at = beside(e, i->child, at);
     }
@@ -1317,7 +1317,7 @@ void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key) {
   mwi_member *m = climb->member;
   mwi_edge *i = NULL;
   for (shorten(e, m); m->via != NULL; m = beside(e, i->parent, m)) i = m->via;
-  if (i != NULL) *key = *key_of(e, i);
+  if (i != NULL) *key = *key_of(e, i); /* not the root itself? */
 }
 
 /* Finds the path to member `m`, and its first object below the ground. */
@@ -1326,10 +1326,10 @@ static uint32_t path_of(mw_engine *e, mwi_member *m, mw_handle *root,
   uint32_t depth = 0;
   mwi_edge *i;
   *root = MW_NONE;
-  if (m == NULL) return 0;
+  if (m == NULL) return 0; /* not below the root? */
   shorten(e, m);
   for (; (i = m->via) != NULL && i->parent->obj != MW_NONE; depth++) {
-    if (depth < n) keys[depth] = *key_of(e, i);
+    if (depth < n) keys[depth] = *key_of(e, i); /* is there room? */
     m = beside(e, i->parent, m);
   }
   *root = m->node->obj;
@@ -1343,8 +1343,8 @@ uint32_t mw_change_path(mw_engine *e, const mw_change *change, mw_handle root,
   const mw_value *key = (change->key.type == MW_TNIL) ? NULL : &change->key;
   const mwi_reach *its = NULL;
   mwi_check_enter(e);
-  if (change->reach != 0) its = reach_at(e, change->reach);
-  if (its == NULL || its->obj != root)
+  if (change->reach != 0) its = reach_at(e, change->reach); /* a deep call? */
+  if (its == NULL || its->obj != root) /* no deep call, or ended since? */
     return mw_tree_path(e, root, obj, keys, n);
   return path_of(e, resolved_member(e, obj, its, key), &root, keys, n);
 }
@@ -1369,10 +1369,10 @@ uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
 static mwi_member *whole_member(const mw_engine *e, mw_handle obj) {
   mwi_member *m = own_root(e, obj);
   const mwi_node *n = nodes_of(e, obj);
-  if (m != NULL) return m;
-  while (n != NULL && n->graph->n_keys != 0) n = n->next;
+  if (m != NULL) return m; /* a root of its own? */
+  while (n != NULL && n->graph->n_keys != 0) n = n->next; /* of a path? */
   m = first_member(e, n);
-  if (ground_edge(e, obj) != NULL)
+  if (ground_edge(e, obj) != NULL) /* is it a silent root? */
     while (reach_of(e, m) != e->tree.ground) m = member_at(e, m->next);
   return m;
 }
@@ -1387,7 +1387,7 @@ mw_reach mw_tree_reach(const mw_engine *e, mw_handle root) {
 static mwi_member *member_below(mw_engine *e, mw_handle root, mw_handle obj) {
   const mwi_member *m = whole_member(e, root);
   mwi_check_enter(e);
-  if (m == NULL) m = first_member(e, nodes_of(e, root));
+  if (m == NULL) m = first_member(e, nodes_of(e, root)); /* only in paths? */
   return (m == NULL) ? NULL : resolved_member(e, obj, reach_of(e, m), NULL);
 }
 
@@ -1414,8 +1414,8 @@ uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
 uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj) {
   const mwi_member *m = member_below(e, root, obj);
   const mwi_object *r = mwi_object_find(&e->watch, obj);
-  if (m == NULL) return (r == NULL) ? 0 : r->gone;
-  return (m->came > m->node->left) ? m->came : m->node->left;
+  if (m == NULL) return (r == NULL) ? 0 : r->gone; /* not below it? */
+  return (m->came > m->node->left) ? m->came : m->node->left; /* the later */
 }
 
 /* }====================================================== */
@@ -1427,7 +1427,7 @@ uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj) {
 uint32_t mw_age_end(mw_engine *e) {
   uint32_t age = age_now(e);
   mw_tree_resolve(e); /* what has gone went in this age */
-  if (age < UINT32_MAX) e->stamp += UINT64_C(1) << 32;
+  if (age < UINT32_MAX) e->stamp += UINT64_C(1) << 32; /* the last goes on */
   return age;
 }
 
