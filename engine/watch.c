@@ -64,7 +64,7 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
   if (a->type != b->type) return 0;
   if (a->type == MW_TNIL) return 1;
   if (a->type != MW_TFLOAT) return a->u.i == b->u.i;
-  return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
+  return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f); /* NaN? */
 }
 
 uint32_t mwi_field_number(const mw_engine *e, uint32_t slot,
@@ -85,9 +85,9 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   uint32_t slot = mw_slot(r->obj), hash = mwi_key_hash(slot, key);
   uint32_t i = mwi_field_number(e, slot, key);
   mwi_field *f;
-  if (i != 0) return i;
+  if (i != 0) return i; /* does another watch have the key? */
   i = mwi_pool_take(e, &part->fields, sizeof(mwi_field));
-  if (i == 0) return 0;
+  if (i == 0) return 0; /* no memory? */
   f = field_at(e, i);
   memset(f, 0, sizeof(*f));
   f->slot = slot;
@@ -115,7 +115,7 @@ static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   else
     r->fields = f->next;
   if (f->next != 0) field_at(e, f->next)->prev = f->prev;
-  if (r->fields == 0) r->filter = 0;
+  if (r->fields == 0) r->filter = 0; /* a bit may be of several keys */
   mwi_host_release(e, &f->key);
   mwi_pool_give(&part->fields, i, sizeof(mwi_field));
 }
@@ -164,7 +164,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_CHECK) part->checks += one;
   if (w->flags & MWI_RESULT) part->results += one;
   if ((w->flags & MW_DEEP) == 0) return;
-  if (w->reach == 0) r->deep += one;
+  if (w->reach == 0) r->deep += one; /* else its reach counts it */
   part->deep += one;
   if (w->flags & MW_SKIP) part->deep_skips += one;
 }
@@ -179,7 +179,7 @@ static void append_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
   uint32_t *first = list_of(e, r, w);
   w->next = 0;
-  if (*first == 0) {
+  if (*first == 0) { /* the only one? */
     *first = w->prev = i;
   } else {
     w->prev = watch_at(e, *first)->prev;
@@ -188,7 +188,7 @@ static void append_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   }
   r->needs |= (w->field != 0) ? MWI_KEYED : MWI_UNKEYED;
   count_waiting(e, r, w, 1);
-  if (w->reach != 0) mwi_reach_hear(e, w->reach, 1);
+  if (w->reach != 0) mwi_reach_hear(e, w->reach, 1); /* filtered? */
 }
 
 /* Chains a watch to the other watches of its guard, which is an object. */
@@ -202,7 +202,7 @@ static void join_guard(mw_engine *e, uint32_t i) {
 }
 
 static void leave_guard(mw_engine *e, const mwi_watch *w) {
-  if (w->newer != 0)
+  if (w->newer != 0) /* not its newest? */
     watch_at(e, w->newer)->older = w->older;
   else
     record_of(e, w->ref)->guarding = w->older;
@@ -216,13 +216,13 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_assert((w->flags & MWI_ENDED) && r->walks == 0);
   if (w->next != 0)
     watch_at(e, w->next)->prev = w->prev;
-  else if (*first != i)
+  else if (*first != i) /* the last of several? */
     watch_at(e, *first)->prev = w->prev;
   if (*first == i)
     *first = w->next;
   else
     watch_at(e, w->prev)->next = w->next;
-  if (w->field != 0 && *first == 0) drop_field(e, r, w->field);
+  if (w->field != 0 && *first == 0) drop_field(e, r, w->field); /* the last? */
   if (r->first == 0) r->needs &= (uint16_t)~MWI_UNKEYED;
   if (r->fields == 0) r->needs &= (uint16_t)~MWI_KEYED;
   w->slot = 0;
@@ -237,7 +237,7 @@ static void unlink_ended(mw_engine *e) {
     mwi_watch *w = watch_at(e, i);
     mwi_object *r = mwi_object_of(&e->watch, w->slot);
     if (r->walks > 0) {
-      at = &w->note;
+      at = &w->note; /* a walk may stand on it */
     } else {
       *at = w->note;
       unlink_watch(e, r, i);
@@ -250,8 +250,8 @@ static void end_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   uint32_t first = i;
   do {
     mwi_watch *w = watch_at(e, i);
-    if (w->flags & MWI_ENDED) return;
-    if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, -1);
+    if (w->flags & MWI_ENDED) return; /* with a twin, before? */
+    if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, -1); /* waits? */
     if (w->reach != 0) mwi_reach_hear(e, w->reach, -1);
     if (w->flags & MWI_OBJECT) leave_guard(e, w);
     w->flags |= MWI_ENDED;
@@ -270,7 +270,7 @@ static void for_each(mw_engine *e, mwi_object *r,
       next = watch_at(e, i)->next;
       if ((watch_at(e, i)->flags & MWI_ENDED) == 0) f(e, r, i);
     }
-    if (field == 0) return;
+    if (field == 0) return; /* was it the last list? */
     list = field_at(e, field)->first;
     field = field_at(e, field)->next;
   }
@@ -279,7 +279,7 @@ static void for_each(mw_engine *e, mwi_object *r,
 void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   uint16_t layout;
-  if (r == NULL || r->obj == MW_NONE) return;
+  if (r == NULL || r->obj == MW_NONE) return; /* has it no record? */
   mwi_tree_forget(e, slot);
   r->walks = 0; /* a walk under way sees that the object has gone */
   while (r->guarding != 0) { /* is it a guard? */
@@ -293,7 +293,7 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   r->layout = (uint16_t)(layout + 1);
 }
 
-/* Ends a watch with its twins if its guard is dead. */
+/* Ends a watch with its twins if the host says that its guard is dead. */
 static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
   const mwi_watch *w = watch_at(e, i);
   const mw_host *host = &e->watch.host;
@@ -333,12 +333,12 @@ static void prune(mw_engine *e, mwi_object *r) {
 static void invalidate(mw_engine *e, mwi_object *guard, mw_change *by) {
   uint32_t stack = 0, i;
   for (;;) {
-    if (guard != NULL && !guard->invalid) {
+    if (guard != NULL && !guard->invalid) { /* alive, and valid till now? */
       guard->invalid = 1;
       if (guard->result) /* it is not written, and needs no other stamp */
         guard->stamp = (by != NULL && mwi_is_read(&e->reader))
                            ? mw_change_number(e, by)
-                           : 0;
+                           : 0; /* no write, or nobody reads */
       for (i = guard->first; i != 0; i = watch_at(e, i)->next) {
         mwi_watch *w = watch_at(e, i);
         if ((w->flags & (MWI_FOLLOWS | MWI_ENDED)) != MWI_FOLLOWS) continue;
@@ -347,7 +347,7 @@ static void invalidate(mw_engine *e, mwi_object *guard, mw_change *by) {
         stack = i;
       }
     }
-    if (stack == 0) return;
+    if (stack == 0) return; /* is no follower left? */
     guard = record_of(e, watch_at(e, stack)->ref);
     stack = watch_at(e, stack)->note;
   }
@@ -362,7 +362,7 @@ static int need_record(mw_engine *e, mw_handle h, mwi_object **r) {
 
 int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
   const mwi_object *r = record_of(e, guard);
-  return r == NULL || !r->invalid;
+  return r == NULL || !r->invalid; /* without a record, no watch has told it */
 }
 
 int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
@@ -386,7 +386,7 @@ int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
 ** knows. */
 void mw_host_set(mw_engine *e, const mw_host *host) {
   size_t size = (host->size != 0) ? host->size : offsetof(mw_host, key);
-  if (size > sizeof(mw_host)) size = sizeof(mw_host);
+  if (size > sizeof(mw_host)) size = sizeof(mw_host); /* a later version's? */
   memset(&e->watch.host, 0, sizeof(mw_host));
   memcpy(&e->watch.host, host, size);
 }
@@ -395,7 +395,7 @@ static void call_quietly(const mw_engine *e,
                          void (*f)(void *ud, const mw_value *key),
                          const mw_value *key) {
   mwi_quiet_begin(e);
-  if (f != NULL) f(e->watch.host.ud, key);
+  if (f != NULL) f(e->watch.host.ud, key); /* the host may need none */
   mwi_quiet_end(e);
 }
 
@@ -415,10 +415,10 @@ static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
 static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   uint32_t i = (uint32_t)id;
   const mwi_watch *w;
-  if (i == 0 || i > e->watch.watches.n) return 0;
-  w = watch_at(e, i);
+  if (i == 0 || i > e->watch.watches.n) return 0; /* never given out? */
+  w = watch_at(e, i); /* perhaps another one by now */
   if (w->seq == 0 || (uint32_t)w->seq != (uint32_t)(id >> 32)) return 0;
-  return (w->flags & MWI_ENDED) ? 0 : i;
+  return (w->flags & MWI_ENDED) ? 0 : i; /* in a list still, for a walk? */
 }
 
 /* Makes a watch of a key, or of all fields when `key` is NULL; 0 when there is
@@ -431,7 +431,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   mwi_watch *w;
   if (key != NULL && (field = need_field(e, r, key)) == 0) return 0;
   i = mwi_pool_take(e, &e->watch.watches, sizeof(mwi_watch));
-  if (i == 0) {
+  if (i == 0) { /* no memory: a field that is new goes, too */
     if (field != 0 && field_at(e, field)->first == 0) drop_field(e, r, field);
     return 0;
   }
@@ -457,8 +457,8 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
 static int is_repeated(const mw_engine *e, const mwi_object *r,
                        const mw_value *key) {
   uint32_t i = mwi_field_number(e, mw_slot(r->obj), key);
-  if (i != 0) i = watch_at(e, field_at(e, i)->first)->prev;
-  return i != 0 && watch_at(e, i)->seq == e->watch.seq;
+  if (i != 0) i = watch_at(e, field_at(e, i)->first)->prev; /* the last one */
+  return i != 0 && watch_at(e, i)->seq == e->watch.seq;     /* of this begin? */
 }
 
 /* Makes a watch for each key, in a ring of twins.  Returns the first watch, or
@@ -471,7 +471,7 @@ static uint32_t make_watches(mw_engine *e, mwi_object *r,
   for (n = 1; first != 0 && n < options->n_keys; n++) {
     if (is_repeated(e, r, &options->keys[n])) continue;
     i = make_watch(e, r, options, &options->keys[n]);
-    if (i == 0) {
+    if (i == 0) { /* no memory: then none of them */
       end_watch(e, r, first);
       unlink_ended(e);
       return 0;
@@ -490,7 +490,7 @@ static int begin_watches(mw_engine *e, mw_handle obj,
   mwi_object *guard;
   int code = need_record(e, obj, r);
   mwi_check_enter(e);
-  if (code == MW_OK && (options->flags & MWI_OBJECT))
+  if (code == MW_OK && (options->flags & MWI_OBJECT)) /* an object as guard? */
     code = need_record(e, options->guard, &guard);
   if (code != MW_OK) return code;
   e->watch.seq++; /* a failed watch uses a number too: it may stay in a list */
@@ -526,7 +526,7 @@ int mwi_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   code = begin_watches(e, other, &options, &r, &i);
   if (code != MW_OK) return code;
   watch_at(e, i)->flags |= MWI_FOLLOWS;
-  if (r->invalid) invalidate(e, record_of(e, guard), NULL);
+  if (r->invalid) invalidate(e, record_of(e, guard), NULL); /* too late? */
   return MW_OK;
 }
 
@@ -542,7 +542,7 @@ static mwi_object *guard_of_result(const mw_engine *e, const mwi_watch *w) {
 static void lose_result(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_object *guard = guard_of_result(e, watch_at(e, i));
   (void)r;
-  if (guard == NULL) return;
+  if (guard == NULL) return; /* of no result, or forgotten? */
   guard->lost = 1;
   invalidate(e, guard, NULL);
 }
@@ -564,7 +564,7 @@ int mw_object_unwatch(mw_engine *e, mw_handle obj) {
 /* An object below roots that are only tracked is not watched. */
 int mw_object_is_watched(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
-  if (r == NULL || r->watched) return r != NULL;
+  if (r == NULL || r->watched) return r != NULL; /* else its roots say it */
   return mwi_tree_is_watched(e, r);
 }
 
@@ -572,7 +572,7 @@ int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
   uint32_t i = find_watch(e, id);
   mwi_object *r;
   mwi_check_enter(e);
-  if (i == 0) return MW_STALE;
+  if (i == 0) return MW_STALE; /* ended before? */
   r = mwi_object_of(&e->watch, watch_at(e, i)->slot);
   end_watch(e, r, i);
   unlink_ended(e);
@@ -583,7 +583,7 @@ int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
                   mw_handle *obj) {
   uint32_t i = find_watch(e, id);
   const mwi_watch *w;
-  if (i == 0) return MW_STALE;
+  if (i == 0) return MW_STALE; /* ended before? */
   w = watch_at(e, i);
   memset(options, 0, sizeof(*options));
   options->flags = options_of(w);
@@ -605,8 +605,8 @@ uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
 int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
   int64_t changed = (r == NULL) ? -1 : (int64_t)mwi_stamp_changed(r->stamp) - 1;
-  if (mw_object_mutations(e, obj) == 0) return -1;
-  return (changed > mw_clock_now(e, MW_CLOCK)) ? -1 : changed;
+  if (mw_object_mutations(e, obj) == 0) return -1; /* no write that counts? */
+  return (changed > mw_clock_now(e, MW_CLOCK)) ? -1 : changed; /* a reset? */
 }
 
 /* }====================================================== */
@@ -635,7 +635,7 @@ typedef struct cursor {
 static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
                                 const mw_value *key) {
   cursor c = {r->first, 0};
-  if (r->fields == 0) return c;
+  if (r->fields == 0) return c; /* is no single field watched? */
   c.keyed = mwi_field_number(e, mw_slot(r->obj), key);
   if (c.keyed != 0) c.keyed = field_at(e, c.keyed)->first;
   return c;
@@ -660,7 +660,7 @@ static inline int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach))
     return 0; /* not below in this reach */
   if (ev->change->flags_only && !(w->flags & (MW_FLAG | MWI_RESULT))) return 0;
-  return (w->flags & MW_SKIP) == 0 || !ev->change->same;
+  return (w->flags & MW_SKIP) == 0 || !ev->change->same; /* or is it news? */
 }
 
 /* In a batch: does the guard become invalid with the write, and not at the
@@ -676,8 +676,8 @@ static inline int is_called(const mwi_watch *w, const event *ev) {
   int is_phase = (w->flags & MWI_RESULT)      ? ev->phase == MWI_RESULTS
                  : (ev->phase == MWI_AT_ONCE) ? is_at_once(w)
                                               : (w->flags & PHASE) == ev->phase;
-  if ((w->flags & MWI_ENDED) || !is_phase) return 0;
-  if (w->flags & MWI_CLAIMED) return w->claim == ev->claim;
+  if ((w->flags & MWI_ENDED) || !is_phase) return 0;        /* not its turn? */
+  if (w->flags & MWI_CLAIMED) return w->claim == ev->claim; /* by this walk? */
   return concerns(w, ev);
 }
 
@@ -704,7 +704,7 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   const mwi_watch *w;
   uint32_t i;
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq)
-    if ((w->flags & those) == MW_ONCE && is_called(w, ev))
+    if ((w->flags & those) == MW_ONCE && is_called(w, ev)) /* its only call? */
       set_claim(e, r, i, 1, ev->claim);
 }
 
@@ -720,32 +720,32 @@ static int call_watch(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   int result;
   mwi_assert(!(w->flags & MWI_ENDED) && r->walks > 0);
   e->watch.calls++;
-  if ((flags & MW_FLAG) || change->flags_only) {
+  if ((flags & MW_FLAG) || change->flags_only) { /* nothing to call? */
     int is_result = w->flags & MWI_RESULT;
     invalidate(e, is_result ? guard_of_result(e, w) : record_of(e, w->ref),
                change);
     if (flags & MW_ONCE) end_watch(e, r, i);
     return 1;
   }
-  is_claimed = (flags & MW_ONCE) && (flags & MW_ASK);
+  is_claimed = (flags & MW_ONCE) && (flags & MW_ASK); /* may be spared */
   change->watch = is_claimed ? id_of(e, i) : 0;
   if (is_claimed)
     set_claim(e, r, i, 1, 0);
   else if (flags & MW_ONCE)
-    end_watch(e, r, i);
+    end_watch(e, r, i); /* before the call: the guard may write */
   mwi_check_call(host->call != NULL);
   if (host->call == NULL) return 1;
   mwi_guard_begin(e);
   e->watch.cause = change;
   result = host->call(host->ud, obj, w->ref, flags, change);
   e->watch.cause = cause;
-  mwi_guard_end(e);
-  if (result == 0 || result == MW_SPARES) e->watch.calls--;
+  mwi_guard_end(e); /* the object or the watch may have ended */
+  if (result == 0 || result == MW_SPARES) e->watch.calls--; /* not called? */
   if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return result;
   if (result == 0 || (is_claimed && result != MW_SPARES))
-    end_watch(e, r, i);
+    end_watch(e, r, i); /* dead, or used up */
   else if (is_claimed)
-    set_claim(e, r, i, 0, 0);
+    set_claim(e, r, i, 0, 0); /* spared: waits for the next write */
   return result;
 }
 
@@ -756,23 +756,23 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   mwi_watch *w;
   uint32_t i;
   int result;
-  if (c.all == 0 && c.keyed == 0) return;
+  if (c.all == 0 && c.keyed == 0) return; /* is none there for this key? */
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
   if (r->waiting > 1 && ev->phase != MW_CHECK)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) {
-      if ((w->flags & PHASE) != ev->phase) ev->others = 1;
+      if ((w->flags & PHASE) != ev->phase) ev->others = 1; /* told later? */
       continue;
     }
     result = call_watch(e, r, i, w, ev->change);
     ev->refused = result == MW_REFUSES && ev->phase == MW_CHECK;
-    if (r->obj != obj || ev->refused) break;
+    if (r->obj != obj || ev->refused) break; /* dead, or refused? */
   }
   e->watch.walks--;
   if (r->obj != obj) return; /* the lists have gone with the object */
-  if (--r->walks == 0 && e->watch.ended != 0) unlink_ended(e);
+  if (--r->walks == 0 && e->watch.ended != 0) unlink_ended(e); /* the last? */
 }
 
 /* All that wait are flags; a walk may have left others in the list, which do
@@ -782,7 +782,7 @@ void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
   const mwi_watch *w;
   uint32_t i;
   while ((w = next_watch(e, &c, &i)) != NULL) {
-    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
+    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue; /* left by a walk? */
     e->watch.calls++;
     invalidate(e, record_of(e, w->ref), NULL);
   }
@@ -810,7 +810,7 @@ static void visit_roots(mw_engine *e, mwi_object *r, event *ev, visitor f) {
     mw_value key = {MW_TNIL, {0}};
     ev->change->reach = climb.member->reach;
     ev->reach = mwi_reach_filter(e, ev->change->reach);
-    if (root->fields != 0) mwi_tree_top(e, &climb, &key);
+    if (root->fields != 0) mwi_tree_top(e, &climb, &key); /* watched keys? */
     f(e, root, &key, ev);
   }
 }
@@ -822,14 +822,14 @@ static inline void visit_watches(mw_engine *e, mwi_object *r, event *ev,
   mw_handle obj = r->obj;
   if (r->first != 0 || r->fields != 0) f(e, r, &ev->change->key, ev);
   if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj && !ev->refused)
-    visit_roots(e, r, ev, f);
+    visit_roots(e, r, ev, f); /* neither dead nor refused by now */
 }
 
 int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                     int *others) {
   event ev = {change, e->watch.seq, MW_CHECK, 0, 0, 0, 0, 0};
   visit_watches(e, r, &ev, fire);
-  *others = ev.others || r->nodes != 0 || e->watch.seq != ev.seq;
+  *others = ev.others || r->nodes != 0 || e->watch.seq != ev.seq; /* or new? */
   return !ev.refused;
 }
 
@@ -870,7 +870,7 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
   mwi_object *r = record_of(e, obj);
   mwi_check_enter(e);
   mwi_check_call(seq <= e->watch.seq);
-  if (r == NULL) return;
+  if (r == NULL) return; /* never watched, or dead meanwhile? */
   mwi_write_results(e, r, change);
   if (e->watch.after > 0) mwi_write_call(e, r, change, MW_AFTER, seq);
 }
@@ -922,13 +922,13 @@ static void find_batch_calls(mw_engine *e, mwi_object *r, const mw_value *key,
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     uint32_t *row;
     if (w->flags & (MWI_ENDED | MWI_CLAIMED | MW_CHECK)) continue;
-    if (is_at_once(w) || !concerns(w, ev)) continue;
-    if (w->search != its->number) {
+    if (is_at_once(w) || !concerns(w, ev)) continue; /* told, or not its row? */
+    if (w->search != its->number) { /* the first row that concerns it? */
       add_batch_call(e, i, its);
       continue;
     }
     row = &its->batch->calls[w->note].row;
-    if (rows[*row].order < rows[its->row].order) *row = its->row;
+    if (rows[*row].order < rows[its->row].order) *row = its->row; /* later? */
   }
 }
 
@@ -945,7 +945,7 @@ int mwi_batch_search(mw_engine *e, mwi_batch *b) {
   for (; its.row < b->n; its.row++) {
     const mwi_batch_row *row = &b->rows[its.row];
     mwi_object *r = record_of(e, row->obj);
-    if (r == NULL) continue;
+    if (r == NULL) continue; /* dead meanwhile? */
     change.key = row->key;
     change.same = row->same;
     its.ev.seq = row->seq;
@@ -962,15 +962,15 @@ void mwi_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {
   mw_change its = *change;
   mw_handle obj;
   mwi_check_enter(e);
-  if (i == 0) return;
+  if (i == 0) return; /* ended by another guard? */
   w = watch_at(e, i);
-  if ((w->flags & MW_SKIP) && change->same) return;
+  if ((w->flags & MW_SKIP) && change->same) return; /* as before, after all? */
   its.reach = w->reach;
   r = mwi_object_of(&e->watch, w->slot);
   obj = r->obj;
   r->walks++; /* a watch that ends stays in its list */
   call_watch(e, r, i, w, &its);
-  if (r->obj != obj) return;
+  if (r->obj != obj) return; /* the lists have gone with the object */
   r->walks--;
   unlink_ended(e);
 }
