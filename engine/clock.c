@@ -32,9 +32,9 @@ int mw_clock_open(mw_engine *e, const char *name, size_t len, mw_clock *c) {
   char *copy = NULL;
   uint32_t i;
   mwi_check_enter(e);
-  for (i = 0; i < part->n && name != NULL; i++) {
+  for (i = 0; i < part->n && name != NULL; i++) { /* shared by its name? */
     its = &part->clocks[i];
-    if (its->name == NULL || its->len != len) continue;
+    if (its->name == NULL || its->len != len) continue; /* surely another? */
     if (memcmp(its->name, name, len) != 0) continue;
     *c = i;
     return MW_OK;
@@ -93,7 +93,7 @@ int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h) {
   mwi_clock *clock = clock_of(e, c);
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
-  if (mwi_clock_stamp(clock, mw_slot(h))) return MW_OK;
+  if (mwi_clock_stamp(clock, mw_slot(h))) return MW_OK; /* is there a page? */
   if (mwi_column_need(e, &clock->tags, mw_slot(h), sizeof(mwi_clock_page)) ==
       NULL)
     return MW_NOMEM;
@@ -103,7 +103,7 @@ int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h) {
 
 static void untag(mwi_clock *clock, uint32_t slot) {
   uint64_t *tag = mwi_clock_tag(clock, slot);
-  if (tag != NULL) *tag = 0;
+  if (tag != NULL) *tag = 0; /* was the page ever needed? */
 }
 
 void mw_clock_untag(mw_engine *e, mw_clock c, mw_handle h) {
@@ -129,12 +129,12 @@ void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since, mw_walk *w) {
 
 mw_handle mw_clock_next(const mw_engine *e, mw_walk *w) {
   const mwi_clock *clock = clock_of(e, w->clock);
-  uint64_t oldest = (w->since < 0) ? 1 : (uint64_t)w->since + 1;
+  uint64_t oldest = (w->since < 0) ? 1 : (uint64_t)w->since + 1; /* all? */
   uint32_t slot = w->slot + 1;
   while (slot < w->end) {
     const mwi_clock_page *page = mwi_clock_page_of(clock, slot);
     w->slot = slot;
-    if (page == NULL || page->newest < oldest)
+    if (page == NULL || page->newest < oldest) /* nothing since in the page? */
       slot = (slot / MWI_PAGE + 1) * MWI_PAGE; /* the next page */
     else if (page->tag[slot % MWI_PAGE] < oldest)
       slot++;

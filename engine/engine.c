@@ -51,7 +51,7 @@ void *mwi_resize(mw_engine *e, void *p, size_t osize, size_t nsize) {
   mwi_quiet_begin(e);
   p = e->alloc(e->ud, p, osize, nsize);
   mwi_quiet_end(e);
-  if (p != NULL || nsize == 0) e->bytes += nsize - osize;
+  if (p != NULL || nsize == 0) e->bytes += nsize - osize; /* not refused? */
   return p;
 }
 
@@ -69,7 +69,7 @@ int mwi_grow_array(mw_engine *e, void *array, uint32_t used, uint32_t *size,
   void *p;
   uint32_t bigger = (*size == 0) ? MIN_ARRAY : *size * 2;
   mwi_assert(used <= *size);
-  if (used < *size) return 1;
+  if (used < *size) return 1;   /* is there room? */
   memcpy(&p, array, sizeof(p)); /* a pointer of any type */
   p = mwi_resize(e, p, *size * width, bigger * width);
   if (p == NULL) return 0;
@@ -79,7 +79,7 @@ int mwi_grow_array(mw_engine *e, void *array, uint32_t used, uint32_t *size,
 }
 
 static void count_block(mw_engine *e, void *p, size_t size) {
-  if (p != NULL) e->counted += size;
+  if (p != NULL) e->counted += size; /* was it ever needed? */
 }
 
 static size_t bytes_of(mw_engine *e, void (*blocks)(mw_engine *, mwi_visit)) {

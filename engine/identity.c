@@ -36,7 +36,7 @@ static inline uint32_t locate(const mwi_identity *part, const void *ptr,
   const mwi_table *shard = &part->shards[hash >> 26];
   mwi_search at;
   uint32_t slot = mwi_table_first(shard, hash, &at);
-  while (slot != 0 && *address_in(part, slot) != ptr)
+  while (slot != 0 && *address_in(part, slot) != ptr) /* of the same hash? */
     slot = mwi_table_next(shard, &at);
   return slot;
 }
@@ -54,7 +54,7 @@ static inline uint32_t locate(const mwi_identity *part, const void *ptr,
 /* Returns 0 for none. */
 static uint64_t serial_of(const mw_engine *e, uint32_t slot) {
   int64_t n = mwi_clock_generation(&e->clock.clocks[e->identity.given], slot);
-  return (n < 0) ? 0 : (uint64_t)n;
+  return (n < 0) ? 0 : (uint64_t)n; /* never asked for? */
 }
 
 static mwi_table *serials_for(const mw_engine *e, uint64_t serial) {
@@ -77,7 +77,7 @@ int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
     if (!mwi_table_reserve(e, shard, 1)) return MW_NOMEM;
     n = (int64_t)++ * now;
     code = mw_clock_tag(e, given, h);
-    if (code != MW_OK) {
+    if (code != MW_OK) { /* stale, or no memory? */
       --*now;
       return code;
     }
@@ -91,7 +91,7 @@ mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
   const mwi_table *shard = serials_for(e, serial);
   mwi_search at;
   uint32_t slot = mwi_table_first(shard, hash_serial(serial), &at);
-  while (slot != 0 && serial_of(e, slot) != serial)
+  while (slot != 0 && serial_of(e, slot) != serial) /* of the same hash? */
     slot = mwi_table_next(shard, &at);
   return mwi_identity_handle(&e->identity, slot); /* slot 0 has no handle */
 }
@@ -115,7 +115,7 @@ int mwi_identity_open(mw_engine *e) {
 void mwi_identity_blocks(mw_engine *e, mwi_visit f) {
   mwi_identity *part = &e->identity;
   uint32_t i;
-  for (i = 0; i < 2 * MWI_SHARDS && part->shards != NULL; i++)
+  for (i = 0; i < 2 * MWI_SHARDS && part->shards != NULL; i++) /* opened? */
     mwi_table_blocks(e, &part->shards[i], f);
   f(e, part->shards, 2 * MWI_SHARDS * sizeof(mwi_table));
   mwi_column_blocks(e, &part->pages, sizeof(mwi_identity_page), f);
@@ -151,7 +151,7 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   mwi_identity *part = &e->identity;
   uint32_t hash = hash_address(ptr), slot = locate(part, ptr, hash);
   mwi_check_enter(e);
-  if (slot == 0) {
+  if (slot == 0) { /* a new object? */
     mwi_identity_page *page;
     slot = mwi_identity_next(part);
     if (slot > MWI_MAXSLOT) return MW_FULL;
@@ -159,7 +159,7 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
     if (page == NULL ||
         !mwi_table_put(e, &part->shards[hash >> 26], hash, slot))
       return MW_NOMEM;
-    if (slot != part->top) {
+    if (slot != part->top) { /* used before, and given back? */
       part->free = (uint32_t)(uintptr_t)page->ptr[slot % MWI_PAGE];
     } else {
       part->top++;
@@ -209,7 +209,7 @@ int mw_object_forget(mw_engine *e, mw_handle h) {
   hash = hash_address(*address_in(part, slot));
   mwi_table_take(&part->shards[hash >> 26], hash, slot);
   mwi_watch_forget(e, slot);
-  if (serial != 0)
+  if (serial != 0) /* did the host ask for one? */
     mwi_table_take(serials_for(e, serial), hash_serial(serial), slot);
   mwi_clock_forget(e, slot);
   mwi_hierarchy_forget(e, slot);
@@ -229,14 +229,14 @@ size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
   mwi_identity *part = &e->identity;
   size_t n = 0;
   mwi_check_enter(e);
-  while (part->left > 0 && looks > 0 && n < deaths) {
+  while (part->left > 0 && looks > 0 && n < deaths) { /* within the budget? */
     mw_handle h = mwi_identity_handle(part, part->look++);
     int lives;
     part->left--;
-    if (part->look >= part->top) part->look = 1;
+    if (part->look >= part->top) part->look = 1; /* round again */
     if (h == MW_NONE) continue; /* a free slot does not count as a look */
     looks--;
-    if (mw_object_flags(e, h) & MW_PINNED) continue;
+    if (mw_object_flags(e, h) & MW_PINNED) continue; /* the host's to forget */
     mwi_quiet_begin(e);
     lives = alive(ud, h);
     mwi_quiet_end(e);

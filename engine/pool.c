@@ -36,13 +36,13 @@ void mwi_column_drop(mw_engine *e, mwi_column *column, size_t size) {
 
 uint32_t mwi_pool_take(mw_engine *e, mwi_pool *pool, size_t width) {
   uint32_t i = pool->free;
-  if (i != 0) {
+  if (i != 0) { /* was one given back? */
     pool->free = *(uint32_t *)mwi_pool_at(pool, i, width);
     return i;
   }
   if (pool->n == UINT32_MAX ||
       mwi_column_need(e, &pool->items, pool->n + 1, MWI_PAGE * width) == NULL)
-    return 0;
+    return 0; /* no number left, or no memory */
   return ++pool->n;
 }
 

@@ -75,8 +75,8 @@ int mwi_table_reserve(mw_engine *e, mwi_table *t, uint32_t n) {
   uint32_t most = t->upper_bound + (uint32_t)is_full, i;
   mwi_table fresh;
   void *room;
-  if (t->n_occupied + n <= t->upper_bound) return 1;
-  if (most < t->size + n) most = t->size + n;
+  if (t->n_occupied + n <= t->upper_bound) return 1; /* is there room? */
+  if (most < t->size + n) most = t->size + n;        /* so many at once? */
   room = mwi_resize(e, NULL, 0, mwi_table_room(most));
   if (room == NULL) return 0;
   mwi_table_lend(&fresh, room, most);
