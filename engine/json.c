@@ -22,18 +22,18 @@ void mwi_json_flush(mwi_json *out) {
 
 static void put_large(mwi_json *out, const char *text, size_t len) {
   mwi_json_flush(out);
-  if (len <= out->size) {
+  if (len <= out->size) { /* does it fit now? */
     memcpy(out->buffer, text, len);
     out->n = len;
-  } else if (!out->failed) {
+  } else if (!out->failed) { /* larger than the buffer? */
     out->failed = !out->sink(out->ud, text, len);
   }
 }
 
 void mwi_json_put(mwi_json *out, const char *text, size_t len) {
-  if (len > out->size - out->n) {
+  if (len > out->size - out->n) { /* no room left? */
     put_large(out, text, len);
-  } else if (len > 0) {
+  } else if (len > 0) { /* is there a text? */
     memcpy(out->buffer + out->n, text, len);
     out->n += len;
   }
@@ -44,7 +44,7 @@ static void put_fixed(mwi_json *out, int64_t n, int places) {
   char text[48], *end = text + sizeof(text), *at = end;
   uint64_t m = (n < 0) ? 0 - (uint64_t)n : (uint64_t)n;
   for (; places > 0; places--, m /= 10) *--at = (char)('0' + m % 10);
-  if (at < end) *--at = '.';
+  if (at < end) *--at = '.'; /* were there places? */
   do *--at = (char)('0' + m % 10);
   while ((m /= 10) > 0);
   if (n < 0) *--at = '-';
@@ -61,7 +61,7 @@ void mwi_json_thousandths(mwi_json *out, int64_t n) { put_fixed(out, n, 3); }
 /* Puts n * 10^power. */
 static void put_digits(mwi_json *out, int64_t n, int power) {
   for (; n % 10 == 0; power++) n /= 10;
-  if (power > 0 || power < -MOST - 4)
+  if (power > 0 || power < -MOST - 4) /* too many zeros? */
     mwi_json_form(out, "%de%d", n, (int64_t)power);
   else
     put_fixed(out, n, -power);
@@ -77,10 +77,10 @@ static void put_float(mwi_json *out, double value) {
   int n, most;
   for (most = FEWEST; most <= MOST; most++) {
     snprintf(text, sizeof(text), "%.*e", most - 1, value);
-    if (strtod(text, NULL) == value) break;
+    if (strtod(text, NULL) == value) break; /* enough digits? */
   }
   for (at = text, n = 0; *at != 'e'; at++) {
-    if (*at < '0' || *at > '9') continue;
+    if (*at < '0' || *at > '9') continue; /* the locale's point? */
     all = all * 10 + (*at - '0');
     n++;
   }
@@ -92,12 +92,12 @@ static void put_float(mwi_json *out, double value) {
 void mwi_json_number(mwi_json *out, double x) {
   if (x != x) {
     mwi_json_literal(out, "\"nan\"");
-  } else if (x - x != 0) {
+  } else if (x - x != 0) { /* infinite? */
     mwi_json_put(out, (x > 0) ? "\"inf\"" : "\"-inf\"", (x > 0) ? 5 : 6);
   } else if (x == 0 && 1 / x < 0) { /* -0.0? */
     mwi_json_literal(out, "-0.0");
   } else if (x >= -EXACT && x <= EXACT && x == (double)(int64_t)x) {
-    mwi_json_integer(out, (int64_t)x);
+    mwi_json_integer(out, (int64_t)x); /* whole, and exact so */
   } else {
     if (x < 0) mwi_json_literal(out, "-");
     put_float(out, (x < 0) ? -x : x);
@@ -110,20 +110,20 @@ static const uint32_t least_code[] = {0, 0, 0x80, 0x800, 0x10000};
 /* Returns the length of the UTF-8 sequence that begins at `s`, 0 if there is
 ** none. */
 static size_t sequence(const unsigned char *s, size_t len) {
-  size_t n = (*s >= 0xF0) ? 4 : (*s >= 0xE0) ? 3 : 2, i;
+  size_t n = (*s >= 0xF0) ? 4 : (*s >= 0xE0) ? 3 : 2, i; /* by the first byte */
   uint32_t code = *s & (0xFFu >> (n + 1));
-  if (*s < 0xC2 || *s > 0xF4 || n > len) return 0;
+  if (*s < 0xC2 || *s > 0xF4 || n > len) return 0; /* no start, or cut off? */
   for (i = 1; i < n; i++) {
     if ((s[i] & 0xC0) != 0x80) return 0; /* no byte that goes on? */
     code = code << 6 | (s[i] & 0x3Fu);
   }
-  if (code < least_code[n] || code > 0x10FFFF) return 0;
-  return (code >= 0xD800 && code <= 0xDFFF) ? 0 : n;
+  if (code < least_code[n] || code > 0x10FFFF) return 0; /* not by Unicode? */
+  return (code >= 0xD800 && code <= 0xDFFF) ? 0 : n;     /* a surrogate? */
 }
 
 size_t mwi_json_character(const char *s, size_t len) {
   const unsigned char *at = (const unsigned char *)s;
-  return (*at < 0x80) ? 1 : sequence(at, len);
+  return (*at < 0x80) ? 1 : sequence(at, len); /* ASCII? */
 }
 
 int mwi_json_is_utf8(const char *s, size_t len) {
@@ -138,7 +138,7 @@ static void put_escape(mwi_json *out, unsigned char c) {
   char text[6] = {'\\', 'u', '0', '0', 0, 0};
   text[4] = hex[c >> 4];
   text[5] = hex[c & 15];
-  if (c == '"' || c == '\\') {
+  if (c == '"' || c == '\\') { /* will a backslash do? */
     text[1] = (char)c;
     mwi_json_put(out, text, 2);
   } else {
@@ -154,12 +154,12 @@ static int is_plain(unsigned char c) {
 ** of the character. */
 static size_t put_special(mwi_json *out, const unsigned char *s, size_t len) {
   size_t n;
-  if (*s < 0x80) {
+  if (*s < 0x80) { /* ASCII? */
     put_escape(out, *s);
     return 1;
   }
   n = sequence(s, len);
-  if (n > 0) {
+  if (n > 0) { /* is it UTF-8? */
     mwi_json_put(out, (const char *)s, n);
     return n;
   }
@@ -172,7 +172,7 @@ void mwi_json_string(mwi_json *out, const char *text, size_t len) {
   size_t from = 0, at = 0;
   mwi_json_literal(out, "\"");
   while (at < len) {
-    if (is_plain(s[at])) {
+    if (is_plain(s[at])) { /* put with its neighbours */
       at++;
       continue;
     }
@@ -188,7 +188,7 @@ static void put_handle(mwi_json *out, mw_handle h) {
   uint32_t age = (uint32_t)(h >> 32);
   mwi_json_form(out,
                 (h == MW_NONE) ? "none"
-                : (age == 0)   ? "%u"
+                : (age == 0)   ? "%u" /* the slot's first use */
                                : "%u#%u",
                 mw_slot(h), age);
 }
