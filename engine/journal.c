@@ -146,7 +146,7 @@ static void add_stake(mw_engine *e, mwi_owner *o, const mw_entry *entry,
   mwi_journal *part = &e->journal;
   mwi_stake *newest = find_stake(e, entry->obj, key), *s;
   uint32_t i;
-  if (newest != NULL && newest->owner == o) return;
+  if (newest != NULL && newest->owner == o) return; /* has it one already? */
   i = mwi_pool_take(e, &part->stakes, sizeof(mwi_stake));
   s = stake_at(part, i);
   memset(s, 0, sizeof(*s));
@@ -158,7 +158,7 @@ static void add_stake(mw_engine *e, mwi_owner *o, const mw_entry *entry,
   s->older = newest;
   keep_value(e, key->type, key->u, mwi_host_retain);
   give_stake(s, o);
-  if (newest != NULL) {
+  if (newest != NULL) { /* has another owner written the field? */
     mwi_table_replace(&part->fields, stake_hash(s), newest->number, i);
     newest->newer = s;
   } else {
@@ -172,10 +172,10 @@ static void end_stake(mw_engine *e, mwi_stake *s) {
   mwi_journal *part = &e->journal;
   mwi_stake *other = (s->newer != NULL) ? s->newer : s->older;
   take_stake(s);
-  if (is_newest(s) && s->older != NULL)
+  if (is_newest(s) && s->older != NULL) /* is an older one the newest then? */
     mwi_table_replace(&part->fields, stake_hash(s), s->number,
                       s->older->number);
-  else if (is_newest(s))
+  else if (is_newest(s)) /* or was it the only one? */
     mwi_table_take(&part->fields, stake_hash(s), s->number);
   if (s->newer != NULL) s->newer->older = s->older;
   if (s->older != NULL) s->older->newer = s->newer;
@@ -183,7 +183,7 @@ static void end_stake(mw_engine *e, mwi_stake *s) {
   s->obj = MW_NONE;
   mwi_pool_give(&part->stakes, s->number, sizeof(mwi_stake));
   if (other != NULL && s->settled && other->newer == NULL &&
-      other->older == NULL)
+      other->older == NULL) /* settled and left alone? */
     end_stake(e, other);
 }
 
@@ -202,13 +202,13 @@ static void end_stakes(mw_engine *e, mw_dropped dropped, void *ud) {
 ** newer one, is final. */
 static void settle(mw_engine *e, mwi_stake *s) {
   mwi_stake *older;
-  if (s == NULL) return;
-  if (is_newest(s))
+  if (s == NULL) return; /* no earlier writes to the field? */
+  if (is_newest(s))      /* is the final write the last one? */
     mwi_table_take(&e->journal.fields, stake_hash(s), s->number);
   if (s->newer != NULL) s->newer->older = NULL;
   s->newer = NULL;
   for (older = s; older != NULL; older = older->older) older->settled = 1;
-  if (s->older == NULL) end_stake(e, s);
+  if (s->older == NULL) end_stake(e, s); /* of use to no other stake? */
 }
 
 /* If the stake and the next newer one have one owner, they become one. */
@@ -223,7 +223,7 @@ static int set_kind(mw_entry *entry) {
   int was = entry->type[MW_OLD] != MW_TABSENT;
   int is = entry->type[MW_NOW] != MW_TABSENT;
   if (entry->kind != MW_INSERT && entry->kind != MW_UPDATE &&
-      entry->kind != MW_DELETE)
+      entry->kind != MW_DELETE) /* not a plain write? */
     return 1;
   entry->kind = was ? (is ? MW_UPDATE : MW_DELETE) : MW_INSERT;
   return was || is;
@@ -261,7 +261,7 @@ static void inherit(const mw_engine *e, const mwi_stake *s,
 ** and ends the stake. */
 static void take_back(mw_engine *e, mwi_stake *s) {
   mwi_stake *older = s->older;
-  if (s->newer != NULL) {
+  if (s->newer != NULL) { /* has another owner written later? */
     s->newer->left = s->left;
     inherit(e, s->newer, s);
   }
@@ -289,7 +289,7 @@ static mwi_stake *stake_of(const mw_engine *e, const mwi_owner *o,
 static int field_of_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
                           mw_value *key, void *host) {
   const mw_host *callbacks = &e->watch.host;
-  if (callbacks->field != NULL)
+  if (callbacks->field != NULL) /* does the host number the keys? */
     return callbacks->field(callbacks->ud, owner, entry, key, host);
   key->type = entry->type[MW_KEY];
   key->u = entry->value[MW_KEY];
@@ -299,7 +299,7 @@ static int field_of_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
 int mwi_entry_counts(mw_engine *e, mw_owner owner, const mw_entry *entry,
                      void *host) {
   mw_value key;
-  if (!e->journal.mixed) return 1;
+  if (!e->journal.mixed) return 1; /* no final write since? */
   if (field_of_entry(e, owner, entry, &key, host) != MW_OK) return 1;
   return stake_of(e, owner_at(e, owner), entry, &key) != NULL;
 }
@@ -329,7 +329,7 @@ static int mix(mw_engine *e, void *host) {
     for (; o != NULL && code == MW_OK; o = o->above)
       code = stake_range(e, o, host);
   }
-  if (code != MW_OK) {
+  if (code != MW_OK) { /* then the journal stays as it was */
     end_stakes(e, NULL, NULL);
     return code;
   }
@@ -347,7 +347,7 @@ static int mix(mw_engine *e, void *host) {
 /* Takes a log without entries from the logs in order. */
 static void unlink_log(mw_engine *e, mwi_log *log) {
   mwi_journal *part = &e->journal;
-  if (!part->mixed) {
+  if (!part->mixed) { /* is there an order of logs? */
     if (log->above != NULL)
       log->above->below = log->below;
     else
@@ -363,7 +363,7 @@ mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, mwi_owner *below) {
   mwi_owner *o;
   mwi_log *log;
   mwi_check_enter(e);
-  if (below == NULL && part->spare == NULL)
+  if (below == NULL && part->spare == NULL) /* does it need a new log? */
     part->spare = (mwi_log *)mwi_new(e, sizeof(mwi_log));
   log = (below != NULL) ? below->log : part->spare;
   if (log == NULL) return NULL;
@@ -377,7 +377,7 @@ mwi_owner *mwi_owner_begin(mw_engine *e, mwi_owner *parent, mwi_owner *below) {
   o->mark = log->n;
   o->parent = parent;
   if (parent != NULL) parent->children++;
-  if (below != NULL)
+  if (below != NULL) /* else it has taken the spare log */
     below->above = o;
   else
     part->spare = NULL;
@@ -410,7 +410,7 @@ static void remove_range(mw_engine *e, const mwi_owner *o, int gone) {
   log->n -= n;
   e->journal.entries -= n;
   move_above(o, 0 - n);
-  if (log->n == 0) unlink_log(e, log);
+  if (log->n == 0) unlink_log(e, log); /* logs in order have entries */
 }
 
 /* Calls `f` with the blocks of a log. */
@@ -430,14 +430,14 @@ static void end_owner(mw_engine *e, mwi_owner *o) {
   if (parent != NULL) parent->children += o->children - 1;
   for (i = 1; o->children > 0; i++) {
     mwi_owner *child = mwi_owner_at(part, i);
-    if (child->log == NULL || child->parent != o) continue;
+    if (child->log == NULL || child->parent != o) continue; /* another's? */
     child->parent = parent;
     o->children--;
   }
   if (below != NULL) below->above = o->above;
   if (o->above == NULL) log->newest = below;
-  if (log->newest == NULL) { /* was it the last owner of the log? */
-    if (log->size > MWI_JOURNAL_KEEP) {
+  if (log->newest == NULL) {            /* was it the last owner of the log? */
+    if (log->size > MWI_JOURNAL_KEEP) { /* too large to keep? */
       mwi_free(e, log->entries, log->size * sizeof(mw_entry));
       log->entries = NULL;
       log->size = 0;
@@ -448,7 +448,7 @@ static void end_owner(mw_engine *e, mwi_owner *o) {
   o->log = NULL;
   mwi_pool_give(&part->owners, o->number, sizeof(mwi_owner));
   part->open--;
-  if (part->mixed && part->entries == 0) {
+  if (part->mixed && part->entries == 0) { /* nothing left to take back? */
     mwi_assert(part->fields.size == 0);
     part->mixed = 0;
   }
@@ -476,13 +476,13 @@ static int deliver_entry(mw_engine *e, const mwi_owner *o,
   mw_values values;
   if (!mwi_is_read(&e->reader)) return 0;
   values.owner = values.old_owner = (o == NULL) ? 0 : o->number;
-  if (oldest != NULL) {
+  if (oldest != NULL) { /* does a stake know what was delivered last? */
     const mw_entry *first = mwi_stake_entry(oldest);
     its.type[MW_OLD] = first->type[MW_OLD];
     its.value[MW_OLD] = first->value[MW_OLD];
     values.old_owner = oldest->owner->number;
   }
-  if (!set_kind(&its)) return 0;
+  if (!set_kind(&its)) return 0; /* absent before and after? */
   mwi_reader_deliver(e, &its, &values, begins, host);
   return 1;
 }
@@ -496,7 +496,7 @@ static int deliver_entry(mw_engine *e, const mwi_owner *o,
 /* Makes room for `n` more entries. */
 static int reserve_entries(mw_engine *e, mwi_log *log, uint32_t n) {
   while (log->size - log->n < n) {
-    if (log->size >= UINT32_MAX / 4) return 0;
+    if (log->size >= UINT32_MAX / 4) return 0; /* would numbers run out? */
     if (!mwi_grow(e, &log->entries, log->size, &log->size)) return 0;
   }
   return 1;
@@ -508,7 +508,7 @@ static void merge(mw_entry *entries, uint32_t first, uint32_t from,
                   const mw_entry *others, uint32_t n) {
   uint32_t to = from + n;
   while (n > 0) {
-    if (from > first && entries[from - 1].seq > others[n - 1].seq)
+    if (from > first && entries[from - 1].seq > others[n - 1].seq) /* later? */
       entries[--to] = entries[--from];
     else
       entries[--to] = others[--n];
@@ -532,17 +532,17 @@ static void add_entries(mw_engine *e, const mwi_owner *o,
 ** not mixed? */
 static int is_in_order(const mw_engine *e, const mwi_owner *o) {
   if (o == NULL) return e->journal.entries == 0;
-  return o->log->n == 0 ||
+  return o->log->n == 0 || /* or does it come last of all? */
          (o->log == e->journal.top && mwi_range_end(o) == o->log->n);
 }
 
 /* Makes room for one more entry of the owner, or of nobody (NULL). */
 static int reserve(mw_engine *e, const mwi_owner *o, void *host) {
-  if (!e->journal.mixed && !is_in_order(e, o)) {
+  if (!e->journal.mixed && !is_in_order(e, o)) { /* do writers take turns? */
     int code = mix(e, host);
     if (code != MW_OK) return code;
   }
-  if (o == NULL) return MW_OK;
+  if (o == NULL) return MW_OK; /* a final write has no entry */
   if (e->journal.mixed && !reserve_stake(e)) return MW_NOMEM;
   return reserve_entries(e, o->log, 1) ? MW_OK : MW_NOMEM;
 }
@@ -578,26 +578,26 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
   mwi_check_enter(e);
   mwi_check_call(e->check.restoring == 0);
   code = reserve(e, o, host);
-  if (code == MW_OK && part->mixed) {
-    if (field != NULL)
+  if (code == MW_OK && part->mixed) { /* does it matter which field it is? */
+    if (field != NULL)                /* does the caller know it? */
       key = *field;
     else
       code = field_of_entry(e, owner, entry, &key, host);
   }
   if (code != MW_OK) return code;
-  if (its.cause == 0) its.cause = mw_cause_now(e);
+  if (its.cause == 0) its.cause = mw_cause_now(e); /* none from the host? */
   its.seq = mwi_journal_stamp(part, entry->seq);
-  if (o != NULL) {
+  if (o != NULL) { /* can somebody take the write back? */
     mwi_log *log = o->log;
     mwi_entry_keep(e, entry, mwi_host_retain);
-    if (log->n == 0 && !part->mixed) {
+    if (log->n == 0 && !part->mixed) { /* does the log become the top? */
       log->below = part->top;
       if (part->top != NULL) part->top->above = log;
       part->top = log;
     }
     add_entries(e, o, &its, 1);
     if (part->mixed) add_stake(e, o, &its, &key);
-  } else {
+  } else { /* the write is final */
     mwi_stake *s = part->mixed ? find_stake(e, entry->obj, &key) : NULL;
     deliver_entry(e, NULL, &its, oldest_of(s, NULL), 1, host);
     settle(e, s);
@@ -614,7 +614,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
 /* The host gets a copy, for the entries may move meanwhile. */
 static void restore(const mw_engine *e, mw_entry entry, void *host) {
   const mw_host *callbacks = &e->watch.host;
-  if (mwi_identity_is_valid(&e->identity, entry.obj))
+  if (mwi_identity_is_valid(&e->identity, entry.obj)) /* does it live still? */
     callbacks->restore(callbacks->ud, &entry, host);
 }
 
@@ -628,7 +628,7 @@ int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
 static int hand(mw_engine *e, const mwi_owner *o, const mwi_owner *to,
                 mw_entry *entry, void *host) {
   const mw_host *callbacks = &e->watch.host;
-  if (callbacks->hand == NULL) return MW_OK;
+  if (callbacks->hand == NULL) return MW_OK; /* do values belong to no owner? */
   return callbacks->hand(callbacks->ud, o->number, to->number, entry, host);
 }
 
@@ -639,7 +639,7 @@ static int bequeath(mw_engine *e, const mwi_owner *o, void *host) {
     const mw_entry *first;
     mw_entry its;
     int code;
-    if (s->newer == NULL) continue;
+    if (s->newer == NULL) continue; /* no heir? */
     first = mwi_stake_entry(s);
     memset(&its, 0, sizeof(its));
     its.obj = s->obj;
@@ -661,12 +661,12 @@ int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
   int code = MW_OK;
   mwi_check_enter(e);
   mwi_check_call(e->watch.host.restore != NULL);
-  if (mwi_range_end(o) == o->mark) return MW_OK;
+  if (mwi_range_end(o) == o->mark) return MW_OK; /* has it written nothing? */
   if (!e->journal.mixed && !is_in_order(e, o)) code = mix(e, host);
   if (code == MW_OK && e->journal.mixed) code = bequeath(e, o, host);
   if (code != MW_OK) return code;
   mwi_restoring_begin(e);
-  if (!e->journal.mixed)
+  if (!e->journal.mixed) /* are its writes the last of all? */
     for (i = mwi_range_end(o); i > o->mark; i--)
       restore(e, o->log->entries[i - 1], host);
   else
@@ -701,7 +701,7 @@ static int hand_entries(mw_engine *e, const mwi_owner *o, void *host) {
   uint32_t n = mwi_range_end(o) - o->mark, i;
   mwi_log *log = o->log, *to = parent->log;
   int follows =
-      log == part->top &&
+      log == part->top && /* right behind the parent's? */
       (to->n == 0 || (log->below == to && mwi_range_end(parent) == to->n));
   int code = (part->mixed || follows || n == 0) ? MW_OK : mix(e, host);
   mw_entry *copy;
@@ -713,7 +713,7 @@ static int hand_entries(mw_engine *e, const mwi_owner *o, void *host) {
     copy[i] = log->entries[o->mark + i];
     code = hand(e, o, parent, &copy[i], host);
   }
-  if (code != MW_OK || n == 0) return code;
+  if (code != MW_OK || n == 0) return code; /* or is there nothing to hand? */
   if (!part->mixed && to->n == 0) { /* `to` comes directly below `log` */
     to->below = log->below;
     to->above = log;
@@ -734,15 +734,15 @@ static void deliver_range(mw_engine *e, const mwi_owner *o, void *host) {
   for (i = o->mark; i < end; i++) {
     const mw_entry *entry = &o->log->entries[i];
     const mwi_stake *its = NULL, *oldest = NULL;
-    if (e->journal.mixed) {
+    if (e->journal.mixed) { /* may some not count? */
       mw_value key;
       if (field_of_entry(e, o->number, entry, &key, host) != MW_OK) {
         mwi_reader_lose(e);
         continue;
       }
       its = stake_of(e, o, entry, &key);
-      if (its == NULL) continue;
-      if (its->seq == entry->seq) oldest = oldest_of(its, o);
+      if (its == NULL) continue; /* has a final write followed? */
+      if (its->seq == entry->seq) oldest = oldest_of(its, o); /* its first? */
     }
     begins &= !deliver_entry(e, o, entry, oldest, begins, host);
     if (its != NULL) settle(e, its->older);
@@ -751,7 +751,7 @@ static void deliver_range(mw_engine *e, const mwi_owner *o, void *host) {
 
 /* No owner can take the entries of the first owner of a log back. */
 static int make_final(mw_engine *e, mwi_owner *o, void *host) {
-  if (!e->journal.mixed && o->log->below != NULL) {
+  if (!e->journal.mixed && o->log->below != NULL) { /* do earlier ones wait? */
     int code = mix(e, host);
     if (code != MW_OK) return code;
   }
@@ -770,9 +770,9 @@ int mwi_owner_commit(mw_engine *e, mwi_owner *o, void *host) {
   mwi_stake *s;
   int code = MW_OK;
   mwi_check_enter(e);
-  if (o->parent == NULL)
+  if (o->parent == NULL) /* can nobody take them back any more? */
     code = make_final(e, o, host);
-  else if (o->parent->log != o->log || is_mingled(o))
+  else if (o->parent->log != o->log || is_mingled(o)) /* do entries move? */
     code = hand_entries(e, o, host);
   if (code != MW_OK) return code;
   while ((s = o->first) != NULL) { /* the stakes become the parent's, too */
@@ -840,9 +840,9 @@ static int next_oldest(const mw_engine *e, mwi_undone *walk) {
 /* Goes down the logs; each log in order has entries. */
 int mwi_journal_undone(const mw_engine *e, mwi_undone *walk) {
   if (e->journal.mixed) return next_oldest(e, walk);
-  if (walk->at == 0) {
+  if (walk->at == 0) { /* is the log done, if there was one? */
     walk->log = (walk->log == NULL) ? e->journal.top : walk->log->below;
-    if (walk->log == NULL) return 0;
+    if (walk->log == NULL) return 0; /* no earlier one? */
     walk->at = walk->log->n;
     walk->its = walk->log->newest;
   }
@@ -866,7 +866,7 @@ int mw_object_track(mw_engine *e, mw_handle obj, int below, mw_reach *reach) {
   if (r == NULL) return MW_NOMEM;
   if (below) code = mw_root_begin_silent(e, obj, reach);
   if (code < 0) return code;
-  if (r->tracked < 2) r->tracked = below ? 2 : 1;
+  if (r->tracked < 2) r->tracked = below ? 2 : 1; /* not deep yet? */
   return code;
 }
 

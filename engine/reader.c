@@ -45,7 +45,7 @@ static mw_entry *entry_at(const mwi_readers *part, uint64_t seq) {
 /* Fields that are not the same may have the same mark. */
 static uint8_t mark_of(mw_handle obj, int type, mw_content key) {
   uint64_t bits = (uint64_t)key.i;
-  if (type == MW_TOTHER) bits >>= 32;
+  if (type == MW_TOTHER) bits >>= 32; /* equal keys differ in the rest */
   bits = (bits ^ mw_slot(obj)) * UINT64_C(0x9e3779b97f4a7c15);
   return (uint8_t)(bits >> 56);
 }
@@ -95,7 +95,7 @@ static void forget_read(mw_engine *e) {
   uint64_t first = part->last + 1;
   uint32_t i;
   for (i = 0; i < part->n; i++)
-    if (part->list[i].capacity > 0 && part->list[i].next < first)
+    if (part->list[i].capacity > 0 && part->list[i].next < first) /* slower? */
       first = part->list[i].next;
   forget_entries(e, first);
 }
@@ -128,7 +128,7 @@ void mwi_reader_lose(mw_engine *e) {
 static int need_page(mw_engine *e) {
   mwi_readers *part = &e->reader;
   mwi_reader_page **page = ring_page(part, part->last + 1);
-  if (*page != NULL) return 1;
+  if (*page != NULL) return 1; /* not the first of a page? */
   if (part->spare == NULL)
     part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
   if (part->spare == NULL) return 0;
@@ -145,10 +145,10 @@ static void give(mw_engine *e, int begins) {
   uint32_t i;
   for (i = 0; i < part->n; i++) {
     mwi_reader *r = &part->list[i];
-    if (r->capacity == 0) continue;
+    if (r->capacity == 0) continue; /* closed? */
     if ((r->flags & MW_WHOLE) && r->next == part->last && !begins)
       miss(part, r); /* the reader has missed the begin */
-    while (part->last + 1 - r->next > r->capacity) miss(part, r);
+    while (part->last + 1 - r->next > r->capacity) miss(part, r); /* too slow */
   }
   forget_read(e);
 }
@@ -181,7 +181,7 @@ void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
                         const mw_values *values, int begins, void *host) {
   const mw_host *callbacks = &e->watch.host;
   mw_entry its = *entry;
-  if (callbacks->deliver == NULL) {
+  if (callbacks->deliver == NULL) { /* do values mean the same to all? */
     mwi_reader_put(e, entry, begins);
     return;
   }
@@ -266,7 +266,7 @@ int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq) {
   mwi_reader *r = reader_at(e, reader);
   mwi_check_enter(e);
   if (seq < e->reader.first || seq > e->reader.last + 1) return MW_STALE;
-  if (e->reader.last + 1 - seq > r->capacity) return MW_STALE;
+  if (e->reader.last + 1 - seq > r->capacity) return MW_STALE; /* too far? */
   r->next = seq;
   forget_read(e);
   return MW_OK;
@@ -302,9 +302,9 @@ static uint64_t find_number(const mwi_readers *part, uint64_t number,
   const mwi_reader_page *page;
   if (seq < part->first) seq = part->first;
   if (end > part->last + 1) end = part->last + 1;
-  if (seq >= end) return 0;
+  if (seq >= end) return 0; /* is nothing of the page kept? */
   page = *ring_page(part, seq);
-  if (cause < page->least || cause > page->most) return 0;
+  if (cause < page->least || cause > page->most) return 0; /* not there? */
   while (seq < end && page->entries[seq % PAGE].seq != cause) seq++;
   return (seq < end) ? seq : 0;
 }
@@ -352,13 +352,13 @@ uint64_t mwi_reader_find(const mw_engine *e, uint64_t first, uint64_t before,
     const mwi_reader_page *page = *ring_page(part, seq - 1);
     uint64_t at = (seq - 1) % PAGE;
     mw_entry entry;
-    if (at % 8 == 7 && !has_mark(page->marks + (at - 7), same)) {
+    if (at % 8 == 7 && !has_mark(page->marks + (at - 7), same)) { /* none? */
       seq = (seq > first + 8) ? seq - 8 : first;
       continue;
     }
     seq--;
-    if (page->marks[at] != mark) continue;
-    if (!is_alike(&page->entries[at], obj, key)) continue;
+    if (page->marks[at] != mark) continue;                 /* surely another? */
+    if (!is_alike(&page->entries[at], obj, key)) continue; /* alike by luck? */
     mwi_reader_read(e, seq, &entry);
     if (match == NULL || match(ud, &entry)) return seq;
   }
