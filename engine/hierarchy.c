@@ -22,7 +22,7 @@ int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes) {
   mwi_hierarchies *part = &e->scope;
   mwi_hierarchy *fresh;
   uint32_t i = 0;
-  while (i < part->n && part->all[i] != NULL) i++;
+  while (i < part->n && part->all[i] != NULL) i++; /* to a closed one, if any */
   if (!mwi_grow(e, &part->all, i, &part->size)) return MW_NOMEM;
   fresh = (mwi_hierarchy *)mwi_new(e, sizeof(mwi_hierarchy));
   if (fresh == NULL) return MW_NOMEM;
@@ -64,7 +64,7 @@ void mwi_hierarchy_blocks(mw_engine *e, mwi_visit f) {
   const mwi_hierarchies *part = &e->scope;
   uint32_t i;
   for (i = 0; i < part->n; i++)
-    if (part->all[i] != NULL) blocks_of(e, part->all[i], f);
+    if (part->all[i] != NULL) blocks_of(e, part->all[i], f); /* not closed? */
   f(e, part->all, part->size * sizeof(*part->all));
 }
 
@@ -74,7 +74,7 @@ static mwi_stack *find(const mw_engine *e, mw_hierarchy scopes,
   mwi_stack *stack = (mwi_stack *)mwi_column_page(&h->stacks, mw_slot(thread));
   if (stack == NULL) return NULL;
   stack += mw_slot(thread) % MWI_PAGE;
-  return (stack->thread == thread) ? stack : NULL;
+  return (stack->thread == thread) ? stack : NULL; /* not a dead one's? */
 }
 
 mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
@@ -96,7 +96,7 @@ mwi_named *mwi_hierarchy_make_room(mw_engine *e, mwi_hierarchy *h,
   if (!mwi_grow(e, &stack->frames, stack->n, &stack->size) || page == NULL)
     return NULL;
   page += mw_slot(obj) % MWI_PAGE;
-  if (page->obj != obj) memset(page, 0, sizeof(mwi_named));
+  if (page->obj != obj) memset(page, 0, sizeof(mwi_named)); /* a dead one's? */
   page->obj = obj;
   return page;
 }
@@ -110,10 +110,10 @@ uint32_t mwi_hierarchy_inside(const mwi_hierarchy *h, const mwi_stack *stack,
                               mw_handle obj) {
   const mwi_named *element = mwi_hierarchy_element(h, obj);
   uint32_t i;
-  if (element == NULL || element->frames == 0) return 0;
+  if (element == NULL || element->frames == 0) return 0; /* in no stack? */
   i = element->at;
   if (element->stack == mw_slot(stack->thread) && i > 0 && i <= stack->n &&
-      stack->frames[i - 1].obj == obj)
+      stack->frames[i - 1].obj == obj) /* was it pushed last, and here? */
     return i;
   for (i = stack->n; i > 0; i--)
     if (stack->frames[i - 1].obj == obj) return i;
@@ -144,7 +144,7 @@ int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes, mw_handle thread,
   mwi_stack *stack = find(e, scopes, thread);
   uint32_t i = (stack == NULL) ? 0 : stack->n;
   while (i > 0 && stack->frames[i - 1].obj != obj) i--;
-  if (i == 0) return MW_STALE;
+  if (i == 0) return MW_STALE; /* not entered by the thread? */
   mwi_hierarchy_cut(h, stack, i - 1);
   return MW_OK;
 }
@@ -161,9 +161,9 @@ void mwi_hierarchy_forget(mw_engine *e, uint32_t slot) {
   for (i = 0; i < e->scope.n; i++) {
     mwi_hierarchy *h = e->scope.all[i];
     mwi_stack *stack;
-    if (h == NULL) continue;
+    if (h == NULL) continue; /* closed? */
     stack = (mwi_stack *)mwi_column_page(&h->stacks, slot);
-    if (stack == NULL) continue;
+    if (stack == NULL) continue; /* has no thread of the page a stack? */
     stack += slot % MWI_PAGE;
     mwi_hierarchy_cut(h, stack, 0);
     mwi_free(e, stack->frames, stack->size * sizeof(mw_frame));
