@@ -82,11 +82,11 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
   t->base = ++e->trace.opened << BASE_SHIFT;
   t->now = now;
   t->ud = ud;
-  if (capacity == 0) capacity = 1;
-  if (capacity <= SIZE_MAX / sizeof(mwi_trace_event))
+  if (capacity == 0) capacity = 1; /* a ring has a place at least */
+  if (capacity <= SIZE_MAX / sizeof(mwi_trace_event)) /* no overflow? */
     t->events = (mwi_trace_event *)mwi_resize(
         e, NULL, 0, capacity * sizeof(mwi_trace_event));
-  if (t->events == NULL) {
+  if (t->events == NULL) { /* too many, or no memory? */
     mw_trace_close(e, t);
     return MW_NOMEM;
   }
@@ -125,7 +125,7 @@ static uint32_t hash_name(const char *s, size_t len, uint32_t category) {
 static int is_name(const mwi_trace_name *name, const char *s, size_t len,
                    uint32_t category) {
   return name->category == category && name->len == len &&
-         (len == 0 || memcmp(name->text, s, len) == 0);
+         (len == 0 || memcmp(name->text, s, len) == 0); /* 0: no text */
 }
 
 static char *copy(mw_engine *e, const char *s, size_t len) {
@@ -140,7 +140,7 @@ static inline uint32_t touch(mw_trace *t, uint32_t i) {
   uint32_t at;
   for (at = i; at != 0 && at != MWI_OBJECTS; at = list[at].category) {
     list[at].last = t->n;
-    if (list[at].label != 0) list[list[at].label].last = t->n;
+    if (list[at].label != 0) list[list[at].label].last = t->n; /* an object? */
   }
   return i;
 }
@@ -150,7 +150,7 @@ static void forget_when_due(mw_engine *e, mw_trace *t) {
   mwi_trace_names *names = &t->names;
   uint32_t i, fresh = names->table.size - names->used_before;
   size_t bytes = names->bytes - names->bytes_before;
-  if (fresh <= MIN_FRESH ||
+  if (fresh <= MIN_FRESH || /* or fewer than the ring has places? */
       (fresh - MIN_FRESH <= t->capacity && bytes / 64 <= t->capacity))
     return;
   for (i = 1; i < names->n; i++) {
@@ -180,14 +180,14 @@ static uint32_t add_name(mw_engine *e, mw_trace *t, const char *s, size_t len,
   if (!mwi_table_reserve(e, &names->table, 1)) return 0;
   if (names->free == 0) {
     if (!mwi_grow(e, &names->list, names->n, &names->size)) return 0;
-    if (names->n == 0)
+    if (names->n == 0) /* number 0 is none */
       memset(&names->list[names->n++], 0, sizeof(mwi_trace_name));
   }
   if (len > 0 && (fresh.text = copy(e, s, len)) == NULL) return 0;
   fresh.len = len;
   fresh.category = category;
   fresh.hash = hash_name(s, len, category);
-  if (++e->trace.stamp == 0) e->trace.stamp = 1;
+  if (++e->trace.stamp == 0) e->trace.stamp = 1; /* 0 is of free places */
   fresh.stamp = e->trace.stamp;
   i = (names->free != 0) ? names->free : names->n++;
   names->free = (names->free != 0) ? names->list[i].category : 0;
@@ -251,7 +251,7 @@ int mw_trace_has_name(const mw_engine *e, mw_name name) {
 static mwi_trace_event *next_place(mw_engine *e, mw_trace *t) {
   mwi_trace_event *event = &t->events[t->at];
   mwi_assert(t->at == t->n % t->capacity);
-  if (t->n >= t->capacity) free_text(e, event);
+  if (t->n >= t->capacity) free_text(e, event); /* is one overwritten? */
   t->n++;
   if (++t->at == t->capacity) t->at = 0;
   event->has = MWI_ARGS_NONE;
@@ -332,7 +332,7 @@ uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
 /* Returns the event of an id, if the event is in the ring. */
 static mwi_trace_event *find_event(const mw_trace *t, uint64_t id) {
   uint64_t i = id - t->base - 1;
-  if (i >= t->n || i < mwi_trace_first(t)) return NULL;
+  if (i >= t->n || i < mwi_trace_first(t)) return NULL; /* another's, lost? */
   return &t->events[i % t->capacity];
 }
 
@@ -340,7 +340,7 @@ void mw_trace_end(mw_engine *e, uint64_t id, const char *args, size_t len) {
   mw_trace *t = e->trace.running;
   const mwi_trace_event *begin = (t == NULL) ? NULL : find_event(t, id);
   mwi_trace_event *event;
-  if (begin == NULL || begin->kind != MWI_TRACE_BEGIN) return;
+  if (begin == NULL || begin->kind != MWI_TRACE_BEGIN) return; /* lost? */
   event = add(e, t, MWI_TRACE_END, begin->thread, 0);
   event->u.id = id;
   set_args(e, event, args, len);
@@ -391,7 +391,7 @@ static uint32_t text_of(mw_engine *e, mw_trace *t, const char *s, size_t len,
 int mw_trace_has_object(const mw_engine *e, mw_handle obj) {
   const mw_trace *t = e->trace.running;
   if (t == NULL) return 0;
-  return (t->place != 0 && t->object == obj) ||
+  return (t->place != 0 && t->object == obj) || /* the same again? */
          find_name(t, (const char *)&obj, sizeof(obj), MWI_OBJECTS) != 0;
 }
 
@@ -403,7 +403,7 @@ static uint32_t object_of(mw_engine *e, mw_trace *t, mw_handle obj,
   if (obj == MW_NONE) return 0;
   if (t->place != 0 && t->object == obj) return touch(t, t->place);
   i = number_of(e, t, (const char *)&obj, sizeof(obj), MWI_OBJECTS);
-  if (i != 0 && t->names.list[i].serial == 0) {
+  if (i != 0 && t->names.list[i].serial == 0) {         /* is it new? */
     mw_object_serial(e, obj, &t->names.list[i].serial); /* or 0 */
     if (label != NULL) text = text_of(e, t, label, len, MAX_VALUE);
     t->names.list[i].label = text;
@@ -418,9 +418,9 @@ static uint8_t set_value(mw_engine *e, mw_trace *t, const mw_trace_value *from,
                          size_t most, mw_content *to) {
   int type = from->value.type;
   *to = from->value.u;
-  if (type == MW_TSTRING || type == MW_TOTHER) {
+  if (type == MW_TSTRING || type == MW_TOTHER) { /* has it a text? */
     to->i = text_of(e, t, from->string, from->len, most);
-    if (to->i == 0) return MWI_TLOST;
+    if (to->i == 0) return MWI_TLOST; /* no memory? */
   } else if (type == MW_TOBJECT) {
     to->i =
         object_of(e, t, (mw_handle)from->value.u.i, from->string, from->len);
@@ -441,7 +441,7 @@ uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
   mw_trace *t = trace_for(e, name, &place);
   mwi_trace_event its;
   mw_trace_value key;
-  if (t == NULL) return 0;
+  if (t == NULL) return 0; /* none runs, or the name is lost? */
   memset(&its, 0, sizeof(its));
   key.value = details->key;
   key.string = details->string;
@@ -469,9 +469,9 @@ void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
                     const char *context, size_t len) {
   mw_trace *t = e->trace.running;
   mwi_trace_event *event = (t == NULL) ? NULL : find_event(t, id);
-  if (event == NULL || event->has != MWI_ARGS_CHANGE) return;
+  if (event == NULL || event->has != MWI_ARGS_CHANGE) return; /* lost? */
   event->guards = limited(event->guards + guards);
-  if (event->text == NULL) own_text(e, event, context, len);
+  if (event->text == NULL) own_text(e, event, context, len); /* none yet? */
 }
 
 void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
@@ -491,13 +491,13 @@ void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
 
 int mw_trace_start(mw_engine *e, mw_trace *t) {
   if (e->trace.running == t) return MW_OK;
-  if (e->trace.running != NULL) return MW_FULL;
+  if (e->trace.running != NULL) return MW_FULL; /* another one? */
   if (t->used) { /* spans open at the stop ended there */
     t->latest = t->stopped;
     add_at_once(e, t, MWI_TRACE_BREAK, 0, 0);
   }
   t->latest = time_of(e, t);
-  if (!t->used) t->started = t->latest;
+  if (!t->used) t->started = t->latest; /* the first start? */
   t->used = 1;
   e->trace.running = t;
   return MW_OK;

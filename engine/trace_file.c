@@ -95,7 +95,7 @@ static lane *thread_of(writer *w, mw_thread number) {
 
 static void append_event(writer *w, lane *th, uint32_t i) {
   w->next[i] = NOBODY;
-  if (th->last == NOBODY)
+  if (th->last == NOBODY) /* the thread's first? */
     th->first = i;
   else
     w->next[th->last] = i;
@@ -114,11 +114,11 @@ static int has_main(const writer *w) {
 static int sort_events(writer *w) {
   lane *th = NULL;
   uint32_t i;
-  if (has_main(w) && thread_of(w, 1) == NULL) return 0;
+  if (has_main(w) && thread_of(w, 1) == NULL) return 0; /* main comes first */
   for (i = 0; i < w->n; i++) {
     const mwi_trace_event *event = event_at(w, i);
     if (event->kind == MWI_TRACE_BREAK) continue;
-    if (th == NULL || th->number != event->thread)
+    if (th == NULL || th->number != event->thread) /* not as the one before? */
       th = thread_of(w, event->thread);
     if (th == NULL) return 0;
     append_event(w, th, i);
@@ -134,7 +134,7 @@ static int sort_events(writer *w) {
 
 static void emit(writer *w, const mwi_trace_event *event, uint32_t name,
                  int64_t time) {
-  if (time > w->time) w->time = time;
+  if (time > w->time) w->time = time; /* else the clock went back */
   w->how->event(w, event, name, w->time);
 }
 
@@ -158,7 +158,7 @@ static int push(writer *w, const mwi_trace_event *event, uint64_t id) {
 static void pop(writer *w, const mwi_trace_event *event) {
   uint32_t i = w->depth;
   while (i > 0 && w->stack[i - 1].id > event->u.id) i--;
-  if (i == 0 || w->stack[i - 1].id != event->u.id) return;
+  if (i == 0 || w->stack[i - 1].id != event->u.id) return; /* begin lost? */
   end_above(w, i, event->time);
   w->depth--;
   emit(w, event, w->stack[w->depth].name, event->time);
@@ -191,7 +191,7 @@ static int write_thread(writer *w, uint32_t number, uint32_t first_break) {
   w->current = &w->threads[number];
   w->time = w->t->started;
   for (i = w->current->first; i != NOBODY; i = w->next[i]) {
-    if (i > at) {
+    if (i > at) { /* was the trace stopped before it? */
       end_above(w, 0, end_of(w, at));
       at = next_break(w, i);
     }
@@ -237,7 +237,7 @@ static void put_thread(writer *w, mw_thread number) {
   char text[64];
   mwi_json name = {NULL, NULL, text, 0, sizeof(text), 0};
   size_t len = strlen(w->word);
-  if (number == 1) {
+  if (number == 1) { /* the main program? */
     mwi_json_literal(&w->out, "\"main\"");
     return;
   }
@@ -340,7 +340,7 @@ static void put_present(writer *w, const char *field, int type,
 static void put_change(writer *w, const mwi_trace_event *event) {
   int has_object = event->key_type != MW_TABSENT;
   mwi_json_literal(&w->out, "{");
-  if (has_object) {
+  if (has_object) { /* not of a whole batch? */
     put_named(w, event->object);
     mwi_json_literal(&w->out, ",\"key\":");
     put_content(w, event->key_type, event->u.key);
@@ -377,7 +377,7 @@ static void put_args(writer *w, const mwi_trace_event *event) {
     case MWI_ARGS_CHANGE:
       put_change(w, event);
       break;
-    default:
+    default: /* MWI_ARGS_ADVANCE */
       clock = &w->e->clock.clocks[event->guards];
       mwi_json_form(&w->out, "{\"clock\":%q,\"generation\":%d}", clock->name,
                     clock->len, event->u.generation);
@@ -396,11 +396,11 @@ static void chrome_event(writer *w, const mwi_trace_event *event, uint32_t name,
   mwi_json_literal(&w->out, ",\"name\":");
   put_name(w, name);
   mwi_json_literal(&w->out, ",\"cat\":");
-  if (category != 0)
+  if (category != 0) /* has the host named one? */
     put_name(w, category);
   else
     mwi_json_form(&w->out, "\"%s\"", categories[event->kind]);
-  if (event->kind == MWI_TRACE_INSTANT)
+  if (event->kind == MWI_TRACE_INSTANT) /* it is of its thread */
     mwi_json_literal(&w->out, ",\"s\":\"t\"");
   put_args(w, event);
   mwi_json_literal(&w->out, "}");
@@ -462,7 +462,7 @@ static void speed_begin_thread(writer *w, uint32_t i) {
 static void speed_event(writer *w, const mwi_trace_event *event, uint32_t name,
                         int64_t time) {
   int begins = event->kind == MWI_TRACE_BEGIN;
-  if (!begins && event->kind != MWI_TRACE_END) return;
+  if (!begins && event->kind != MWI_TRACE_END) return; /* not of a span? */
   separate(w);
   mwi_json_form(&w->out, "{\"type\":\"%s\",\"at\":%t,\"frame\":%u}",
                 begins ? "O" : "C", time - w->t->started, w->frames[name] - 1);
