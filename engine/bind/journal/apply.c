@@ -67,7 +67,7 @@ static void write_cell(lua_State *L, mwb_state *s, mw_handle h) {
   lua_settop(L, SHADOW);
   mwb_push_cell(L, OBJECT);
   mwb_prepare(L, s, h, MW_UPDATE, OLD, 0, &entry);
-  if (entry.wanted && entry.tx != NULL)
+  if (entry.wanted && entry.tx != NULL) /* does a transaction get it? */
     mwb_hold_value(L, &entry.tx->of->held, 0, OBJECT);
   lua_pushvalue(L, VALUE);
   mwb_set_cell(L, OBJECT);
@@ -84,8 +84,8 @@ static void open_write(lua_State *L, mwb_state *s, mwb_write *w,
              : its->kind == MW_METATABLE ? its->kind
                                          : MW_APPLY;
   lua_settop(L, SHADOW);
-  if (!mwi_is_of_field(its->kind)) {
-    if (kind != MW_ROLLBACK || mwb_appends(s))
+  if (!mwi_is_of_field(its->kind)) {           /* a class or a state? */
+    if (kind != MW_ROLLBACK || mwb_appends(s)) /* does anybody ask for it? */
       mwb_push_aspect(L, s, its->kind);
     else
       lua_pushnil(L);
@@ -97,11 +97,11 @@ static void open_write(lua_State *L, mwb_state *s, mwb_write *w,
 static void store(mwb_write *w, int kind, int way) {
   if (kind == MW_METATABLE)
     mwb_change_class(w->L, w->s, w->obj, mwb_write_number(w));
-  else if (kind == MW_CALL)
+  else if (kind == MW_CALL) /* a whole state? */
     mwb_store_state(w);
   else if (lua_isuserdata(w->L, OBJECT))
     mwb_store_userdata(w);
-  else if (way != 0)
+  else if (way != 0) /* whatever the class would store? */
     mwb_store_contents(w);
   else
     mwb_store_value(w);
@@ -114,7 +114,7 @@ static int make_write(lua_State *L, mwb_state *s, made *its) {
   int kind = its->kind, back = its->way & BACK;
   int is_field = mwi_is_of_field(kind), failed;
   mwb_write w;
-  if (is_field && lua_isuserdata(L, OBJECT)) {
+  if (is_field && lua_isuserdata(L, OBJECT)) { /* of a cell, perhaps? */
     int is_cell = mwb_is_cell(L, s, OBJECT);
     if (is_cell) write_cell(L, s, its->obj);
     if (is_cell || (back && lua_isnil(L, VALUE) && is_absent(L))) return 0;
@@ -124,14 +124,14 @@ static int make_write(lua_State *L, mwb_state *s, made *its) {
     w.r = NULL;
     w.shadow = OBJECT;
   }
-  if (!back) {
+  if (!back) { /* else the watches are told at the end */
     mwb_write_count(&w);
     mwb_write_before(&w);
   }
   store(&w, kind, its->way);
   failed = !back && mwb_write_after(&w);
   its->has_contents = its->way != 0 && !w.called && is_field &&
-                      w.shadow == SHADOW && w.r != NULL &&
+                      w.shadow == SHADOW && w.r != NULL && /* in place still? */
                       mwi_object_intercepts(w.r) && w.r->layout == w.layout;
   return failed;
 }
@@ -190,8 +190,8 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
     mwb_unpack(L, UP(ITS_VALUES), entry, back ? MW_OLD : MW_NOW);
     if (lua_istable(L, UP(ITS_INSTEAD))) {
       int instead = lua_rawgeti(L, UP(ITS_INSTEAD), p->at);
-      if (instead == LUA_TBOOLEAN) continue;
-      if (instead == LUA_TTABLE) lua_rawgeti(L, -1, 1);
+      if (instead == LUA_TBOOLEAN) continue;            /* left out? */
+      if (instead == LUA_TTABLE) lua_rawgeti(L, -1, 1); /* another value? */
       if (instead == LUA_TTABLE) lua_replace(L, OLD + 1);
       lua_settop(L, OLD + 1);
     }
@@ -212,12 +212,12 @@ static int next_write(lua_State *L, mwb_state *s, progress *p) {
 ** is stored instead. */
 static void ask_one(lua_State *L, mwb_state *s, progress *p) {
   mwb_write w;
-  if (mwb_intercepting_at(L, s, OBJECT) == MW_NONE) return;
+  if (mwb_intercepting_at(L, s, OBJECT) == MW_NONE) return; /* no guards? */
   lua_copy(L, VALUE, UP(ASIDE));
   open_write(L, s, &w, &p->write);
   if (!mwb_write_check(&w)) lua_error(L);
-  if (mwb_is_same(L, VALUE, UP(ASIDE))) return;
-  if (!lua_istable(L, UP(ITS_INSTEAD))) {
+  if (mwb_is_same(L, VALUE, UP(ASIDE))) return; /* has no guard changed it? */
+  if (!lua_istable(L, UP(ITS_INSTEAD))) {       /* the first changed one? */
     lua_newtable(L);
     lua_replace(L, UP(ITS_INSTEAD));
   }
@@ -231,7 +231,7 @@ static void store_one(lua_State *L, mwb_state *s, progress *p) {
   uint64_t seq = s->engine->journal.seq;
   const mwb_transaction *tx;
   s->journal->given = p->cause;
-  if (make_write(L, s, &p->write) && lua_isnil(L, UP(ASIDE))) {
+  if (make_write(L, s, &p->write) && lua_isnil(L, UP(ASIDE))) { /* first? */
     lua_createtable(L, 1, 0);
     lua_insert(L, -2);
     lua_rawseti(L, -2, 1);
@@ -241,7 +241,7 @@ static void store_one(lua_State *L, mwb_state *s, progress *p) {
   /* an entry was appended: it has a number from before if somebody asked */
   tx = mwb_transaction_now(L, s);
   p->numbers[p->at - 1] =
-      (tx != NULL && tx->its->log->n > tx->its->mark)
+      (tx != NULL && tx->its->log->n > tx->its->mark) /* a transaction's? */
           ? mw_entry_number(&tx->its->log->entries[tx->its->log->n - 1])
           : (uint32_t)s->engine->journal.seq;
 }
@@ -276,7 +276,7 @@ static void run(lua_State *L, mwb_state *s, progress *p,
   status = lua_pcall(L, 0, 2, 0);
   s->journal->given = given;
   if (status == LUA_OK) return;
-  if (lua_istable(L, PROBLEM)) {
+  if (lua_istable(L, PROBLEM)) { /* does the caller want to know where? */
     lua_pushinteger(L, p->at);
     lua_setfield(L, PROBLEM, "at");
   }
@@ -295,7 +295,7 @@ static int store_back(lua_State *L, mwb_state *s, progress *p) {
   intact = lua_isnil(L, INSTEAD) && mwb_is_intact(s, fx);
   if (intact) fx->began = mw_age_end(s->engine);
   fx->undone = 0;
-  if (p->reads) {
+  if (p->reads) { /* may a redo need the numbers as causes? */
     p->numbers =
         (uint32_t *)lua_newuserdatauv(L, (fx->n + 1) * sizeof(uint32_t), 0);
     memset(p->numbers, 0, fx->n * sizeof(uint32_t));
@@ -311,7 +311,7 @@ static int store_back(lua_State *L, mwb_state *s, progress *p) {
   for (i = 0; i < fx->n; i++)
     p->place.entries[i].context = (p->numbers != NULL) ? p->numbers[i] : 0;
   mwb_tell_undone(L, s, &heard, FROM, ERROR, p->numbers);
-  if (lua_isnil(L, ERROR)) return 1;
+  if (lua_isnil(L, ERROR)) return 1; /* has no guard failed? */
   lua_createtable(L, 1, 0);
   lua_insert(L, ERROR);
   lua_rawseti(L, ERROR, 1);
@@ -333,7 +333,7 @@ static int store_writes(lua_State *L) {
   p.reads = mwb_is_read(s);
   p.place = mwb_find_entries(L, FROM);
   p.write.way = lua_isnil(L, BY) ? BACK : ways[lua_tointeger(L, BY) + 1];
-  if (s->engine->watch.checks > 0 && !lua_isnil(L, BY)) {
+  if (s->engine->watch.checks > 0 && !lua_isnil(L, BY)) { /* are any asked? */
     run(L, s, &p, ask_one);
     lua_pop(L, 1);
     lua_replace(L, INSTEAD);

@@ -51,7 +51,7 @@ static mwb_coroutine *record_of(lua_State *L, const mwb_state *s,
 }
 
 void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
-  if (t->kept) {
+  if (t->kept) { /* is the table in the registry? */
     lua_rawgeti(L, LUA_REGISTRYINDEX, t->place);
     return;
   }
@@ -115,7 +115,7 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
 }
 
 static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
-  if (s->journal->coroutine == t) s->journal->running = NULL;
+  if (s->journal->coroutine == t) s->journal->running = NULL; /* cached? */
   luaL_unref(L, LUA_REGISTRYINDEX, t->place);
   mwi_free(s->engine, t, sizeof(*t));
 }
@@ -125,7 +125,7 @@ void mwb_begin(mwb_state *s, mwb_coroutine *t, int by, mwb_begun *its) {
   its->order = ++all->orders;
   its->outer = t->open[by];
   t->open[by] = its;
-  if (t->n_open++ > 0) return;
+  if (t->n_open++ > 0) return; /* in the list already? */
   t->prev = NULL;
   t->next = all->coroutines;
   if (t->next != NULL) t->next->prev = t;
@@ -138,14 +138,14 @@ void mwb_end(lua_State *L, mwb_state *s, mwb_coroutine *t, int by,
   mwb_begun **at = &t->open[by];
   while (*at != its) at = &(*at)->outer;
   *at = its->outer;
-  if (--t->n_open > 0) return;
+  if (--t->n_open > 0) return; /* does it stay in the list? */
   if (t->next != NULL) t->next->prev = t->prev;
   if (t->prev != NULL)
     t->prev->next = t->next;
   else
     s->journal->coroutines = t->next;
   s->journal->n_coroutines--;
-  if (t->L == NULL) free_record(L, s, t);
+  if (t->L == NULL) free_record(L, s, t); /* is the coroutine gone? */
 }
 
 static int is_later(const mwb_begun *its, const mwb_begun *last) {
@@ -161,9 +161,9 @@ static lua_State *resumed_by(const mwb_state *s, lua_State *of) {
   if (!lua_checkstack(of, 4) || !lua_getstack(of, 0, &frame)) return NULL;
   lua_getinfo(of, "f", &frame);
   f = lua_tocfunction(of, -1);
-  if (f == s->journal->wrapped)
+  if (f == s->journal->wrapped) /* what coroutine.wrap gave? */
     lua_getupvalue(of, -1, 1);
-  else if (f == s->journal->resume || f == s->journal->close)
+  else if (f == s->journal->resume || f == s->journal->close) /* an argument? */
     lua_getlocal(of, &frame, 1);
   next = lua_tothread(of, -1);
   lua_settop(of, top);
@@ -178,7 +178,7 @@ static int follow(lua_State *L, const mwb_state *s, int by, mwb_begun **last) {
   if (!lua_checkstack(L, 4)) return 0;
   for (of = s->main; of != L; of = resumed_by(s, of)) {
     const mwb_coroutine *t;
-    if (of == NULL) return 0;
+    if (of == NULL) return 0; /* does one wait otherwise? */
     t = record_of(L, s, of);
     if (t != NULL && is_later(t->open[by], *last)) *last = t->open[by];
   }
@@ -216,16 +216,16 @@ mwb_begun *mwb_waiting(lua_State *L, const mwb_state *s, int by) {
 static int lose(lua_State *L) {
   mwb_coroutine **record = (mwb_coroutine **)lua_touserdata(L, 1), *t = *record;
   mwb_state *s = mwb_state_of(L);
-  if (t == NULL || s->engine == NULL) return 0;
+  if (t == NULL || s->engine == NULL) return 0; /* not made, or all closed? */
   *record = NULL;
   if (s->journal->coroutine == t) s->journal->running = NULL;
-  if (t->open[MWB_BY_TRANSACTION] != NULL && !t->kept) {
+  if (t->open[MWB_BY_TRANSACTION] != NULL && !t->kept) { /* values needed? */
     lua_getiuservalue(L, 1, VALUES);
     lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
     t->kept = 1;
   }
   t->L = NULL;
-  if (t->n_open == 0) free_record(L, s, t);
+  if (t->n_open == 0) free_record(L, s, t); /* else the last end does */
   return 0;
 }
 

@@ -34,8 +34,8 @@ static void put_field(lua_State *L, const mwi_undone *walk, int parts) {
   need_table(L, parts);
   mwb_unpack(L, parts + 1, &walk->entry, MW_KEY);
   mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
-  if (lua_isnil(L, -2)) return; /* a key that has died */
-  if (lua_isnil(L, -1)) lua_copy(L, -3, -1);
+  if (lua_isnil(L, -2)) return;              /* a key that has died */
+  if (lua_isnil(L, -1)) lua_copy(L, -3, -1); /* was it absent? */
   lua_rawset(L, -3);
 }
 
@@ -47,14 +47,14 @@ static void take_back(lua_State *L, mwb_state *s, const mwi_undone *walk,
   mwb_push_values(L, mwb_coroutine_of(s, walk->owner));
   if (kind == MW_METATABLE) {
     mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
-    if (lua_isnil(L, -1)) lua_pushboolean(L, 0);
+    if (lua_isnil(L, -1)) lua_pushboolean(L, 0); /* had it no class? */
     lua_rawseti(L, parts, MWB_CLASSBEFORE);
-  } else if (kind == MW_CALL) {
+  } else if (kind == MW_CALL) { /* the state of a userdata? */
     lua_createtable(L, 1, 0);
     mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
     lua_rawseti(L, -2, 1);
     lua_rawseti(L, parts, MWB_STATE);
-  } else if (lua_istable(L, object)) {
+  } else if (lua_istable(L, object)) { /* and no field of a userdata? */
     put_field(L, walk, parts);
   }
 }
@@ -75,12 +75,12 @@ void mwb_push_delivered(lua_State *L, mwb_state *s) {
 }
 
 int mwb_push_part_before(lua_State *L, int all, int object, int part) {
-  if (all == 0 || !lua_istable(L, all)) {
+  if (all == 0 || !lua_istable(L, all)) { /* is everything as it is now? */
     lua_pushnil(L);
     return LUA_TNIL;
   }
   lua_pushvalue(L, object);
-  if (lua_rawget(L, all) == LUA_TTABLE) {
+  if (lua_rawget(L, all) == LUA_TTABLE) { /* was it written? */
     lua_rawgeti(L, -1, part);
     lua_replace(L, -2);
   }
@@ -94,7 +94,7 @@ static void copy_fields(lua_State *L, int from, const void *absent) {
   for (lua_pushnil(L); lua_next(L, from) != 0;) {
     lua_pushvalue(L, -2);
     lua_insert(L, -2);
-    if (lua_topointer(L, -1) == absent && absent != NULL) {
+    if (lua_topointer(L, -1) == absent && absent != NULL) { /* was it absent? */
       lua_pop(L, 1);
       lua_pushnil(L);
     }
@@ -111,7 +111,7 @@ int mwb_push_before(lua_State *L, int all, int object) {
   lua_pushvalue(L, object);
   lua_rawget(L, all);
   lua_insert(L, parts);
-  if (lua_rawgeti(L, parts, MWB_CONTENTS) == LUA_TNIL) {
+  if (lua_rawgeti(L, parts, MWB_CONTENTS) == LUA_TNIL) { /* first asked? */
     luaL_checkstack(L, LUA_MINSTACK, "deliver");
     mwb_push_contents(L, object);
     lua_newtable(L);

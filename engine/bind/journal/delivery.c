@@ -57,7 +57,7 @@ mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
 
 void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq) {
   mwb_push(L, s, MWB_PAGES);
-  if (lua_isnil(L, -1)) return;
+  if (lua_isnil(L, -1)) return; /* has nobody ever read? */
   lua_rawgeti(L, -1, (lua_Integer)(seq / MWI_READER_PAGE));
   lua_replace(L, -2);
 }
@@ -75,7 +75,7 @@ void mwb_forget(void *ud, uint64_t seq) {
     lua_rawseti(L, -2, (lua_Integer)s->journal->first_page - 1);
   }
   lua_settop(L, 0);
-  if (!all) return;
+  if (!all) return; /* are entries left? */
   lua_pushboolean(L, 0);
   lua_rawseti(L, LUA_REGISTRYINDEX, s->journal->page_holder.place);
   s->journal->first_page = s->journal->page = 0;
@@ -107,8 +107,8 @@ static int has_scopes(lua_State *of, mwb_state *s) {
   mw_handle thread;
   uint32_t i, n = 0;
   if (!lua_checkstack(of, LUA_MINSTACK)) return 0;
-  if (mwb_outermost_scope(of, s) != NULL) return 1;
-  if (count_frames(s) == 0) return 0;
+  if (mwb_outermost_scope(of, s) != NULL) return 1; /* one of mw.timed? */
+  if (count_frames(s) == 0) return 0;               /* does nothing execute? */
   lua_pushthread(of);
   thread = mwb_handle_of(of, s, lua_gettop(of));
   lua_pop(of, 1);
@@ -125,7 +125,7 @@ static void add_timed(lua_State *L, const mwb_scope *timed) {
   lua_createtable(L, (int)n + 2, 0);
   while (i <= n || timed != NULL) {
     if (i <= n) lua_rawgeti(L, orders, i);
-    if (i <= n &&
+    if (i <= n && /* entered before the next timed one? */
         (timed == NULL || (uint64_t)lua_tointeger(L, -1) <= timed->entered)) {
       lua_rawgeti(L, orders - 1, i++);
     } else {
@@ -146,9 +146,9 @@ static void push_scopes(lua_State *L, mwb_state *s) {
   const mwb_scope *timed;
   lua_State *of = L;
   int top = lua_gettop(L);
-  if (L != s->main && !has_scopes(L, s))
+  if (L != s->main && !has_scopes(L, s)) /* none of its own? */
     of = mwb_nearest_coroutine(L, s, has_scopes);
-  if (of == NULL) {
+  if (of == NULL) { /* nor has one that waits? */
     lua_pushnil(L);
     return;
   }
@@ -161,11 +161,11 @@ static void push_scopes(lua_State *L, mwb_state *s) {
     lua_settop(L, top + 2);
   }
   timed = mwb_outermost_scope(of, s);
-  if (timed != NULL)
+  if (timed != NULL) /* else only the orders go */
     add_timed(L, timed);
   else
     lua_pop(L, 1);
-  if (!lua_istable(L, -1) || lua_rawlen(L, -1) > 0) return;
+  if (!lua_istable(L, -1) || lua_rawlen(L, -1) > 0) return; /* not empty? */
   lua_pop(L, 1);
   lua_pushnil(L);
 }
@@ -178,7 +178,7 @@ static int make_context(lua_State *L) {
   lua_setfield(L, 1, "epoch");
   mwb_push_origin(L, s, L);
   lua_setfield(L, 1, "origin");
-  if (s->journal->scoped > 0) {
+  if (s->journal->scoped > 0) { /* does a reader want scopes? */
     push_scopes(L, s);
     lua_setfield(L, 1, "scope");
   }
@@ -188,7 +188,7 @@ static int make_context(lua_State *L) {
 
 /* Is any scope open anywhere? */
 static int is_scoped(const mwb_state *s) {
-  return s->trace->scopes > 0 || count_frames(s) > 0 ||
+  return s->trace->scopes > 0 || count_frames(s) > 0 || /* or in main's lane? */
          (s->trace->lane != NULL && s->trace->lane->open > 0);
 }
 
@@ -196,13 +196,13 @@ static int is_scoped(const mwb_state *s) {
 static int is_present(lua_State *L, mwb_state *s) {
   const mwb_context *its = &s->journal->context;
   const mwb_coroutine *t;
-  return its->of == L &&
+  return its->of == L && /* of this coroutine, in this epoch? */
          its->epoch == (int64_t)s->engine->clock.clocks[MW_CLOCK].now &&
-         (s->journal->scoped == 0 ||
+         (s->journal->scoped == 0 || /* with these scopes, if they matter? */
           (its->entered == s->engine->scope.orders &&
            its->frames == count_frames(s) &&
            (L == s->main || !is_scoped(s) || has_scopes(L, s)))) &&
-         (s->journal->origins == 0 || L == s->main ||
+         (s->journal->origins == 0 || L == s->main || /* its own origin? */
           ((t = mwb_own_coroutine(L, s)) != NULL &&
            t->open[MWB_BY_ORIGIN] != NULL));
 }
@@ -228,7 +228,7 @@ static void renew_context(lua_State *L, mwb_state *s) {
 
 int mwb_make_ready(lua_State *L, mwb_state *s) {
   if (s->journal->making || (mwb_page_is_ready(s) && is_present(L, s)))
-    return 0;
+    return 0; /* or the context is being made just now */
   mwb_need_page(L, s);
   if (!is_present(L, s)) renew_context(L, s);
   return 1;
@@ -236,9 +236,9 @@ int mwb_make_ready(lua_State *L, mwb_state *s) {
 
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
   mwb_context *its = &s->journal->context;
-  if (s->journal->making) return 0;
+  if (s->journal->making) return 0;      /* a write while a name is made? */
   if (its->of != L) renew_context(L, s); /* see mwb_turn_context */
-  if (its->id != held->id) {
+  if (its->id != held->id) {             /* not yet among these values? */
     mwb_push(L, s, MWB_CONTEXT);
     its->number = mwb_hold_value(L, held, 0, lua_gettop(L));
     its->id = held->id;
@@ -273,7 +273,7 @@ uint32_t mwb_hash_key(lua_State *L, const mwb_state *s, int index) {
   if (lua_type(L, index) == LUA_TSTRING) {
     const char *text = lua_tolstring(L, index, &len);
     hash = (uint64_t)(uintptr_t)text; /* a short string has one address */
-    if (len > s->short_string)
+    if (len > s->short_string)        /* may equal ones have other addresses? */
       for (hash = len; len > 0; len -= (len + 15) / 16)
         hash = hash * 31 + (unsigned char)text[len - 1];
   } else {
@@ -299,13 +299,13 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
   const mwb_transaction *tx = mwb_transaction_of(s, its->values->owner);
   const mwb_held *from = &tx->of->held;
   mwb_taken *last = &s->journal->taken;
-  if (copy->where != 0) {
+  if (copy->where != 0) { /* is its place known? */
     mwb_push_value(L, NEWER, copy->where);
     copy->where = mwb_hold_string(L, s, held, 0, OLDER + 1);
     lua_settop(L, OLDER);
   }
   if (last->from != from->id || last->context != copy->context ||
-      last->to != held->id || last->order != tx->begun.order) {
+      last->to != held->id || last->order != tx->begun.order) { /* another? */
     mwb_push_value(L, NEWER, copy->context);
     add_transaction(L, tx);
     last->number = mwb_hold_value(L, held, 0, OLDER + 1);
@@ -336,13 +336,13 @@ static int take_values(lua_State *L) {
   push_values_of(L, s, its->values->old_owner);
   for (part = 0; part < MW_PARTS; part++) {
     if (copy.type[part] != MW_TOTHER) continue;
-    if (owner == 0 && part != MW_OLD) continue;
+    if (owner == 0 && part != MW_OLD) continue; /* in the page already? */
     mwb_unpack(L, (part == MW_OLD) ? OLDER : NEWER, its->entry, part);
     mwb_pack(L, s, held, 0, OLDER + 1, &copy, part);
     if (part == MW_KEY) mwb_mark_key(L, s, OLDER + 1, &copy);
     lua_settop(L, OLDER);
   }
-  if (owner != 0) {
+  if (owner != 0) { /* else the page has those, too */
     take_context(L, s, held, its, &copy);
     if (mwb_alive(L, s, copy.obj))
       mwb_hold_in_page(L, s, held, copy.obj, OLDER + 1);
@@ -356,7 +356,7 @@ int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = (host == NULL) ? s->service : *(lua_State **)host;
   delivered its = {entry, values};
-  if (values->owner == 0 && values->old_owner == 0) return MW_OK;
+  if (values->owner == 0 && values->old_owner == 0) return MW_OK; /* moved? */
   if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
   lua_pushlightuserdata(L, &its);
   return mwb_code_of(L, mwb_pcall(L, s, take_values, 1, 0));

@@ -51,7 +51,7 @@ mwb_effects *mwb_to_effects(lua_State *L, int index) {
 mwb_place mwb_find_entries(lua_State *L, int index) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
   mwb_place p = {fx->entries, lua_gettop(L) + 1, 0};
-  if (fx->held.few)
+  if (fx->held.few) /* are the values user values? */
     lua_pushvalue(L, index);
   else
     lua_getiuservalue(L, index, 1);
@@ -88,8 +88,8 @@ static uint32_t count_values(const mw_entry *entries, size_t n) {
   size_t i;
   int part;
   for (i = 0; i < n; i++) {
-    if (i == 0 || entries[i - 1].obj != entries[i].obj) values++;
-    if (entries[i].where != 0) values++;
+    if (i == 0 || entries[i - 1].obj != entries[i].obj) values++; /* object */
+    if (entries[i].where != 0) values++;                          /* place */
     for (part = 0; part < MW_PARTS; part++)
       if (entries[i].type[part] == MW_TOTHER) values++;
   }
@@ -132,7 +132,7 @@ void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
   fx->held.few = few;
   mwb_push_values(L, t);
   if (!few) {
-    if (shares)
+    if (shares) /* do they get the coroutine's own table? */
       lua_pushvalue(L, -1);
     else
       lua_newtable(L);
@@ -191,8 +191,8 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
 /* The effects on the top are made of those at `index`. */
 static void derive(lua_State *L, mwb_effects *fx, int index) {
   const mwb_effects *other = mwb_to_effects(L, index);
-  if (other == NULL) return;
-  if (index == 2) { /* the last one */
+  if (other == NULL) return; /* made of none? */
+  if (index == 2) {          /* the last one */
     fx->began = other->began;
     fx->seen = other->seen;
     fx->inverted ^= other->inverted;
@@ -206,7 +206,7 @@ static void derive(lua_State *L, mwb_effects *fx, int index) {
 static void turn(lua_State *L, mwb_effects *fx) {
   const mwb_effects *other = mwb_to_effects(L, 2);
   if (other != NULL && !other->turned && other->began == other->seen)
-    fx->last = other->seen;
+    fx->last = other->seen; /* neither an inverse, nor undone */
   fx->inverted ^= 1;
   fx->turned = 1;
 }

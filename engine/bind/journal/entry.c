@@ -29,7 +29,7 @@
 void mwb_push_value(lua_State *L, int values, uint32_t number) {
   if (number == 0)
     lua_pushnil(L);
-  else if (lua_istable(L, values))
+  else if (lua_istable(L, values)) /* else effects have a few */
     lua_rawgeti(L, values, (lua_Integer)number);
   else
     lua_getiuservalue(L, values, (int)number);
@@ -41,7 +41,7 @@ uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index) {
     lua_setiuservalue(L, table, (int)held->n + 1);
     return ++held->n;
   }
-  if (held->of != NULL)
+  if (held->of != NULL) /* not of effects? */
     mwb_push_values(L, held->of);
   else
     lua_getiuservalue(L, table, 1);
@@ -78,8 +78,8 @@ void mwb_unpack(lua_State *L, int values, const mw_entry *entry, int part) {
 
 void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n) {
   uint32_t i;
-  if (n < t->held.kept) n = t->held.kept;
-  if (n + 1 < t->shared) n = t->shared - 1;
+  if (n < t->held.kept) n = t->held.kept;   /* short strings stay */
+  if (n + 1 < t->shared) n = t->shared - 1; /* others need these */
   if (t->held.n <= n) return;
   mwb_push_values(L, t);
   for (i = t->held.n; i > n; i--) {
@@ -125,7 +125,7 @@ static int find_place(lua_State *L) {
   lua_getinfo(L, "S", &ar);
   end = ar.source + strlen(ar.source);
   while (end > ar.source && !is_separator(*end)) end--;
-  if (end == ar.source) return 0;
+  if (end == ar.source) return 0; /* from no file? */
   lua_pushlstring(L, ar.source, (size_t)(end - ar.source));
   lua_rawsetp(L, LUA_REGISTRYINDEX, &PLACE);
   return 0;
@@ -135,7 +135,7 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   int level;
   for (level = 0; lua_getstack(L, level, ar); level++) {
     lua_getinfo(L, "Sl", ar);
-    if (ar->currentline > 0 && !is_ours(L, ar)) return 1;
+    if (ar->currentline > 0 && !is_ours(L, ar)) return 1; /* the program's? */
   }
   return 0;
 }
@@ -165,11 +165,11 @@ uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
   for (level = 0; number == 0 && lua_getstack(L, level, &ar); level++) {
     uintptr_t at;
     lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline <= 0) continue;
+    if (ar.currentline <= 0) continue; /* a function of C? */
     at = ((uintptr_t)ar.source >> 4) + (uintptr_t)ar.currentline;
     at = at % MWB_SITES_KNOWN + 1;
     lua_rawgeti(L, top + 1, (lua_Integer)at);
-    if (!is_place(L, &ar)) {
+    if (!is_place(L, &ar)) { /* not this place's text? */
       lua_settop(L, top + 1);
       if (is_ours(L, &ar)) continue;
       lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
@@ -192,7 +192,7 @@ static uint64_t stamp_of(const mwb_state *s) {
 }
 
 static int is_prepared(const mwb_state *s, const mwb_entry *entry) {
-  if (entry->tx == NULL) return entry->stamp == stamp_of(s);
+  if (entry->tx == NULL) return entry->stamp == stamp_of(s); /* a final one? */
   return entry->tx->begun.order == entry->order &&
          (entry->has_field || !s->engine->journal.mixed);
 }
@@ -201,8 +201,8 @@ static int is_prepared(const mwb_state *s, const mwb_entry *entry) {
 static void reserve(lua_State *L, mwb_state *s, mwb_entry *entry) {
   mw_engine *e = s->engine;
   mwb_check(L, mw_journal_reserve(e, owner_of(entry), &L));
-  if (!mw_journal_is_mixed(e)) return;
-  if (!mwi_no_field(entry->its.kind, &entry->field))
+  if (!mw_journal_is_mixed(e)) return; /* does nobody ask for fields? */
+  if (!mwi_no_field(entry->its.kind, &entry->field)) /* has it a key? */
     entry->field =
         (entry->tx != NULL) ? mwb_key_to_keep(L, s, KEY) : mwb_key(L, s, KEY);
   entry->has_field = 1;
@@ -220,7 +220,7 @@ static void hold_parts(lua_State *L, mwb_state *s, mwb_entry *entry,
   its->where = mwb_wants_where(s, entry->tx) ? mwb_hold_where(L, s, held) : 0;
   its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
   its->cause = mwb_cause(L, s);
-  if (entry->tx != NULL) return;
+  if (entry->tx != NULL) return; /* is it a transaction's? */
   if (has_key) mwb_mark_key(L, s, KEY, its);
   if (mwb_alive(L, s, its->obj))
     mwb_hold_in_page(L, s, held, its->obj, lua_gettop(L));
@@ -242,16 +242,16 @@ void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int kind, int old,
   if (entry->tx != NULL) {
     entry->order = entry->tx->begun.order;
     hold_parts(L, s, entry, &entry->tx->of->held);
-  } else if (mwb_is_read(s)) {
+  } else if (mwb_is_read(s)) { /* is it delivered at once? */
     hold_parts(L, s, entry, mwb_need_page(L, s));
   }
-  if (entry->tx == NULL && !mwb_is_read(s)) {
-    if (s->engine->journal.entries == 0) return;
-  } else if (kind == MW_UPDATE) {
+  if (entry->tx == NULL && !mwb_is_read(s)) { /* does it only settle others? */
+    if (s->engine->journal.entries == 0) return; /* are there none? */
+  } else if (kind == MW_UPDATE) {                /* a plain write? */
     changes = mwb_set_kind(&entry->its);
   }
   if (!changes && (entry->tx == NULL ? s->engine->journal.entries == 0
-                                     : !mwb_hides(s, entry->tx)))
+                                     : !mwb_hides(s, entry->tx))) /* no need? */
     return;
   entry->wanted = 1;
   reserve(L, s, entry);
@@ -260,8 +260,8 @@ void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int kind, int old,
 
 void mwb_append_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   mw_engine *e = s->engine;
-  if (e == NULL || !mwb_appends(s)) return;
-  if (entry->kind != MW_UPDATE && !is_prepared(s, entry))
+  if (e == NULL || !mwb_appends(s)) return; /* closed, or not recorded now? */
+  if (entry->kind != MW_UPDATE && !is_prepared(s, entry)) /* code ran since? */
     mwb_prepare(L, s, entry->its.obj, entry->kind, entry->old, entry->its.seq,
                 entry);
   if (!entry->wanted) return;

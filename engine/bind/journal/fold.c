@@ -25,7 +25,7 @@
 
 void mwb_unpack_in(lua_State *L, const mwb_place *p, const mw_entry *entry,
                    int part) {
-  if (p->page == 0 || entry->type[part] != MW_TOTHER) {
+  if (p->page == 0 || entry->type[part] != MW_TOTHER) { /* not in a page? */
     mwb_unpack(L, p->values, entry, part);
     return;
   }
@@ -39,8 +39,8 @@ void mwb_unpack_in(lua_State *L, const mwb_place *p, const mw_entry *entry,
 static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
                          const mw_entry *entry) {
   uint32_t hash;
-  if (!mwi_is_of_field(entry->kind)) return 0;
-  if (entry->type[MW_KEY] != MW_TOTHER)
+  if (!mwi_is_of_field(entry->kind)) return 0; /* a class, a state? */
+  if (entry->type[MW_KEY] != MW_TOTHER)        /* a number, a boolean? */
     return (uint64_t)entry->value[MW_KEY].i + 1;
   if (p->page != 0) return ((uint64_t)entry->value[MW_KEY].i >> 32) + 1;
   mwb_unpack(L, p->values, entry, MW_KEY);
@@ -60,7 +60,7 @@ int mwb_is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
   mw_content x = a->value[part_a], y = b->value[part_b];
   if (type != b->type[part_b]) return 0;
   if (type == MW_TNIL || type == MW_TABSENT) return 1;
-  if (x.i == y.i && (type != MW_TOTHER || p->page == 0 ||
+  if (x.i == y.i && (type != MW_TOTHER || p->page == 0 || /* and one table? */
                      a->seq / MWI_READER_PAGE == b->seq / MWI_READER_PAGE))
     return 1;
   if (type != MW_TOTHER)
@@ -77,7 +77,7 @@ int mwb_is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
 static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
                          const mw_entry *b) {
   if (a->obj != b->obj) return 0;
-  if (!mwi_is_of_field(a->kind) || !mwi_is_of_field(b->kind))
+  if (!mwi_is_of_field(a->kind) || !mwi_is_of_field(b->kind)) /* no keys? */
     return a->kind == b->kind;
   return mwb_is_same_part(L, p, a, MW_KEY, b, MW_KEY);
 }
@@ -89,7 +89,7 @@ void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place,
   f->n = 0;
   f->fields = f->few;
   room = f->few_room;
-  if (n > MWI_FEW) {
+  if (n > MWI_FEW) { /* too many for its own room? */
     size_t size = mwi_table_room((uint32_t)n);
     room = (uint64_t *)lua_newuserdatauv(L, size + n * sizeof(mwb_folded), 0);
     f->fields = (mwb_folded *)(void *)((char *)room + size);
@@ -143,7 +143,7 @@ static int actual(lua_State *L) {
   lua_settop(L, KEY);
   if (mwb_is_cell(L, s, OBJECT))
     mwb_push_cell(L, OBJECT);
-  else if (!mwb_push_aspect(L, s, kind))
+  else if (!mwb_push_aspect(L, s, kind)) /* neither class nor state? */
     lua_gettable(L, OBJECT);
   return 1;
 }
@@ -179,7 +179,7 @@ static void push_actual(lua_State *L, mwb_state *s, const mwb_place *p,
                         const mw_entry *entry) {
   if (lua_istable(L, ITS_OBJECT) && entry->kind != MW_METATABLE) {
     mwb_unpack(L, p->values, entry, MW_KEY);
-    if (lua_rawget(L, ITS_OBJECT) != LUA_TNIL) return;
+    if (lua_rawget(L, ITS_OBJECT) != LUA_TNIL) return; /* put there raw? */
     mwb_unpack(L, p->values, entry, MW_KEY);
     lua_rawget(L, CONTENTS);
     return;
@@ -194,7 +194,7 @@ static void push_actual(lua_State *L, mwb_state *s, const mwb_place *p,
 ** policy makes the state of a userdata anew each time. */
 static int is_same_value(lua_State *L, const mw_entry *entry) {
   int same = mwb_is_same(L, -1, -2);
-  if (same || entry->kind != MW_CALL) return same;
+  if (same || entry->kind != MW_CALL) return same; /* no state? */
   lua_pushvalue(L, SAME);
   lua_pushvalue(L, -3);
   lua_pushvalue(L, -3);
@@ -229,7 +229,7 @@ static void push_expected(lua_State *L, mwb_state *s, mwb_fold *f,
                           const mwb_place *p, const mw_entry *entry,
                           uint32_t number, int left) {
   mwb_folded *at = mwb_fold_find(L, s, f, number);
-  if (at->last == 0)
+  if (at->last == 0) /* no entry of the field before? */
     push_actual(L, s, p, entry);
   else
     mwb_unpack(L, p->values, &p->entries[at->last - 1], left);
@@ -280,12 +280,12 @@ static int changed(lua_State *L) {
     if (is_userdata &&
         note_userdata(L, entry.obj,
                       entry.kind == MW_CALL ? CALLED : ASSIGNED) ==
-            (CALLED | ASSIGNED))
+            (CALLED | ASSIGNED)) /* is the field not known? */
       continue;
     push_expected(L, s, &f, &p, &entry, number, MW_OLD + MW_NOW - part);
     if (entry.type[part] == MW_TINTEGER && lua_isinteger(L, -1) &&
         lua_tointeger(L, -1) == (lua_Integer)entry.value[part].i)
-      continue;
+      continue; /* the same, without a call */
     mwb_unpack(L, p.values, &entry, part);
     if (is_same_value(L, &entry)) continue;
     lua_pop(L, 1);
@@ -313,11 +313,11 @@ static int changes(lua_State *L) {
   for (i = 1; i <= fx->n; i++) {
     mwb_folded *at = mwb_fold_find(L, s, &f, i);
     const mw_entry *entry = &p.entries[i - 1];
-    if (at->first == 0) at->first = i;
+    if (at->first == 0) at->first = i; /* the field's first? */
     at->last = i;
     if (entry->type[MW_KEY] == MW_TINTEGER && entry->value[MW_KEY].i > 0 &&
         (entry->type[MW_OLD] == MW_TABSENT) !=
-            (entry->type[MW_NOW] == MW_TABSENT))
+            (entry->type[MW_NOW] == MW_TABSENT)) /* an element comes or goes? */
       longer = 1;
   }
   lua_pushboolean(L, 0);
@@ -326,7 +326,7 @@ static int changes(lua_State *L) {
     const mw_entry *last = &p.entries[f.fields[i].last - 1];
     int was = first->type[MW_OLD] != MW_TABSENT;
     if (was == (last->type[MW_NOW] != MW_TABSENT) &&
-        mwb_is_same_part(L, &p, first, MW_OLD, last, MW_NOW))
+        mwb_is_same_part(L, &p, first, MW_OLD, last, MW_NOW)) /* as before? */
       continue;
     lua_pop(L, 1);
     if (first->kind != MW_CALL) {
@@ -358,7 +358,7 @@ static int sum(lua_State *L) {
   lua_Integer i = lua_tointeger(L, 2), to = lua_tointeger(L, 3);
   uint64_t hash = 0;
   lua_settop(L, 1);
-  if (mwb_push_shadow(L, 1)) lua_replace(L, 1);
+  if (mwb_push_shadow(L, 1)) lua_replace(L, 1); /* intercepted? */
   for (; i <= to; i++) {
     lua_rawgeti(L, 1, i);
     hash = (hash ^ hash_value(L)) * UINT64_C(0x9E3779B97F4A7C15);

@@ -86,7 +86,7 @@ static int origin_function(lua_State *L) {
     lua_toclose(L, 1);
   }
   begin_origin(s, t, o);
-  if (args == 1) return 1;
+  if (args == 1) return 1; /* does the program close it? */
   lua_callk(L, args - 2, LUA_MULTRET, 1, mwb_return);
   return mwb_return(L, LUA_OK, 1);
 }

@@ -60,9 +60,9 @@ static int is_simple(lua_State *L, const mwb_state *s, const mw_entry *entry) {
   if (entry->kind == MW_METATABLE || !lua_istable(L, CONTENTS) ||
       mwb_is_meta(L, ITS_KEY) || (s->needs & MWB_WAITS) != 0)
     return 0;
-  if (r == NULL) return 1;
+  if (r == NULL) return 1; /* neither watched nor tracked? */
   if ((r->needs & MWI_SHORT) && lua_type(L, ITS_KEY) == LUA_TNUMBER) return 0;
-  if (r->nodes == 0) return 1;
+  if (r->nodes == 0) return 1; /* in no tree? */
   lua_pushvalue(L, ITS_KEY);
   links = lua_rawget(L, CONTENTS) == LUA_TTABLE || lua_istable(L, ITS_VALUE);
   lua_pop(L, 1);
@@ -77,7 +77,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   undo *u = (undo *)host;
   lua_State *L;
   int status;
-  if (s->base->has_host && mwb_is_pinned(s, entry->obj)) {
+  if (s->base->has_host && mwb_is_pinned(s, entry->obj)) { /* a C program's? */
     if (program->restore) program->restore(program->ud, entry, NULL);
     return;
   }
@@ -95,7 +95,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   if (entry->kind == MW_METATABLE) u->last = MW_NONE; /* its contents move */
   status = mwb_pcall(L, s, mwb_write_back, 4, 0);
   if (status == LUA_ERRMEM) lua_error(L);
-  if (status != LUA_OK && lua_isnil(L, FIRST_ERROR))
+  if (status != LUA_OK && lua_isnil(L, FIRST_ERROR)) /* the first one? */
     lua_replace(L, FIRST_ERROR);
   lua_settop(L, HELD);
 }
@@ -135,8 +135,8 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
   lua_State *L = (host != NULL) ? *(lua_State **)host : s->service;
   int pinned = s->base->has_host && mwb_is_pinned(s, entry->obj);
   memset(key, 0, sizeof(*key));
-  if (!pinned && mwi_no_field(entry->kind, key)) return MW_OK;
-  if (pinned || entry->type[MW_KEY] != MW_TOTHER) {
+  if (!pinned && mwi_no_field(entry->kind, key)) return MW_OK; /* no key? */
+  if (pinned || entry->type[MW_KEY] != MW_TOTHER) { /* in the entry itself? */
     key->type = entry->type[MW_KEY];
     key->u = entry->value[MW_KEY];
     return MW_OK;
@@ -170,7 +170,7 @@ static int move_values(lua_State *L) {
     mwb_push_value(L, 4, entry->context);
     copy.context = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   }
-  if (mwb_alive(L, s, entry->obj) && mwb_is_cell(L, s, -1))
+  if (mwb_alive(L, s, entry->obj) && mwb_is_cell(L, s, -1)) /* held, too? */
     mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   *entry = copy;
   if (mwb_is_hidden(entry)) to->hides = 1;
@@ -182,7 +182,7 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = (host != NULL) ? *(lua_State **)host : s->service;
-  if (s->base->has_host && mwb_is_pinned(s, entry->obj)) {
+  if (s->base->has_host && mwb_is_pinned(s, entry->obj)) { /* a C program's? */
     mwb_coroutine_of(s, parent)->hides = 1;
     return MW_OK;
   }
@@ -213,8 +213,8 @@ static mw_value field_of(lua_State *L, mwb_state *s, const mwb_place *p,
 static int is_unheard(lua_State *L, mwb_state *s, const mwb_place *p,
                       const mw_entry *entry, const mwi_object *r) {
   mw_value key;
-  if (r->was_watched || mwb_tracing(s)) return 0;
-  if (s->engine->watch.deep == 0) return 1;
+  if (r->was_watched || mwb_tracing(s)) return 0; /* may somebody ask? */
+  if (s->engine->watch.deep == 0) return 1; /* does no root hear of any? */
   key = field_of(L, s, p, entry);
   return mwi_tree_is_quiet(s->engine, r, &key);
 }
@@ -224,7 +224,7 @@ static int is_unheard(lua_State *L, mwb_state *s, const mwb_place *p,
 static int is_restored(lua_State *L, mwb_state *s, const mwb_place *p,
                        const mw_entry *entry, mw_owner owner) {
   mw_value field;
-  if (owner == 0 || !mw_journal_is_mixed(s->engine)) return 1;
+  if (owner == 0 || !mw_journal_is_mixed(s->engine)) return 1; /* no others? */
   if (!mwi_no_field(entry->kind, &field)) field = field_of(L, s, p, entry);
   return mw_owner_is_last(s->engine, owner, entry->obj, &field);
 }
@@ -243,18 +243,18 @@ void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
     mwb_folded *at;
     if (entry->obj != last) r = mwb_object_of(s, entry->obj);
     last = entry->obj;
-    if (r == NULL || (!r->watched && r->nodes == 0)) continue;
+    if (r == NULL || (!r->watched && r->nodes == 0)) continue; /* unwatched? */
     if (is_unheard(L, s, p, entry, r)) {
       mwi_object_count(s->engine, r);
       continue;
     }
     if (!is_restored(L, s, p, entry, owner)) continue;
-    if (heard->place == NULL) {
+    if (heard->place == NULL) { /* the first one that somebody hears? */
       mwb_fold_begin(L, heard, p, i);
       lua_replace(L, memory);
     }
     at = mwb_fold_find(L, s, heard, i);
-    if (at->last == 0) at->last = i;
+    if (at->last == 0) at->last = i; /* the last one comes first */
     at->first = i;
   }
 }
@@ -272,7 +272,7 @@ void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard) {
   mwb_push_values(L, tx->of);
   p.entries = o->log->entries + o->mark;
   mwb_fold_heard(L, s, heard, &p, mwi_range_end(o) - o->mark, o->number);
-  if (heard->n > 0)
+  if (heard->n > 0) /* is there anything to tell of? */
     mwb_push_effects(L, tx, 0, 0);
   else
     lua_pushnil(L);
@@ -289,7 +289,7 @@ static int tell_undone(lua_State *L) {
   mwb_write w;
   lua_settop(L, VALUE);
   if (!mwb_push_aspect(L, s, kind)) mwb_push_current(L, s);
-  if (mwb_is_same(L, -1, VALUE)) return 0;
+  if (mwb_is_same(L, -1, VALUE)) return 0; /* the same after all? */
   lua_insert(L, VALUE);
   lua_pushnil(L);
   lua_insert(L, SHADOW); /* OLD is the value from before then */
@@ -326,7 +326,7 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
   for (i = 0; i < heard->n; i++, lua_settop(L, p.values)) {
     const mwb_folded *at = &heard->fields[i];
     const mw_entry *last = &p.entries[at->last - 1];
-    if (!mwb_alive(L, s, last->obj)) continue;
+    if (!mwb_alive(L, s, last->obj)) continue; /* dead meanwhile? */
     mwb_unpack(L, p.values, last, MW_KEY);
     mwb_unpack(L, p.values, last, MW_NOW);
     lua_pushinteger(L, last->kind);

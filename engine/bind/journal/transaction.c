@@ -102,7 +102,7 @@ static int push_extra(lua_State *L, const mwb_transaction *tx,
 ** of its extras. */
 static void hand_calls(lua_State *L, const mwb_transaction *tx,
                        mwb_transaction *parent) {
-  if (push_extras(L, tx) != LUA_TNIL && lua_rawlen(L, -1) > 0) {
+  if (push_extras(L, tx) != LUA_TNIL && lua_rawlen(L, -1) > 0) { /* calls? */
     need_extras(L, parent);
     lua_pushvalue(L, -2);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
@@ -138,19 +138,19 @@ static void close_transaction(lua_State *L, mwb_transaction *tx,
   mwb_state *s = t->s;
   int newest = t->open[MWB_BY_TRANSACTION] == &tx->begun;
   push_extras(L, tx);
-  if (tx->extras) {
+  if (tx->extras) { /* another one may get the number */
     lua_pushnil(L);
     set_extras(L, tx);
   }
   if (newest && tx->begun.outer == NULL) { /* the last one? */
     t->hides = 0;
-    if (t->shared) {
+    if (t->shared) { /* may others need the values? */
       lua_pushboolean(L, 0);
       mwb_set_values(L, t);
     } else {
       mwb_release_values(L, t, 0); /* transactions end in any order */
     }
-  } else if (newest && !committed) {
+  } else if (newest && !committed) { /* does no parent need its values? */
     mwb_release_values(L, t, tx->held);
   }
   tx->begun.order = 0;
@@ -200,7 +200,7 @@ static int take_back(lua_State *L) {
 static void push_kept_effects(lua_State *L, const mwb_transaction *tx,
                               int commits) {
   mwb_push_effects(L, tx, 1, commits);
-  if (!tx->extras) return;
+  if (!tx->extras) return; /* has nobody asked? */
   if (push_extra(L, tx, "keep") == LUA_TFUNCTION) {
     lua_pushvalue(L, -2);
     lua_call(L, 1, 0);
@@ -215,7 +215,7 @@ static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
   mwb_transaction *parent = parent_of(tx);
-  if (!lua_toboolean(L, 2)) {
+  if (!lua_toboolean(L, 2)) { /* does somebody want the effects? */
     push_kept_effects(L, tx, 1);
     lua_replace(L, 2);
   }
@@ -259,7 +259,7 @@ void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
     mwb_transaction *tx;
     if (mwi_column_page(&s->journal->transactions, owner) == NULL) continue;
     tx = mwb_transaction_of(s, owner);
-    if (tx->begun.order != 0 && tx->lost && !tx->ending)
+    if (tx->begun.order != 0 && tx->lost && !tx->ending) /* left to us? */
       end_without_error(L, s, tx);
   }
 }
@@ -277,7 +277,7 @@ static mwb_transaction *open_owner(lua_State *L, mwb_state *s) {
   mwb_transaction *tx;
   const mwb_transaction *parent;
   mwi_owner *its;
-  if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
+  if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX); /* before any entry */
   t = mwb_need_coroutine(L, s);
   if (!t->has_values) {
     lua_createtable(L, 2, 0);
@@ -331,7 +331,7 @@ static mwb_transaction *open_transaction(lua_State *L, mwb_state *s,
                                          int extras) {
   int traced = (s->trace->sources & MWB_TRANSACTIONS) != 0;
   mwb_transaction *tx = open_owner(L, s);
-  if (!lua_istable(L, extras) && !traced) return tx;
+  if (!lua_istable(L, extras) && !traced) return tx; /* no work for Lua? */
   lua_pushlightuserdata(L, tx);
   lua_pushvalue(L, extras);
   lua_pushboolean(L, traced);
@@ -388,13 +388,13 @@ static handle *self(lua_State *L, const mwb_state *s, const char *name) {
   handle *h = check_handle(L, s, name);
   if (h->ended)
     luaL_error(L, "calling '%s' on a transaction that has ended", name);
-  if (!is_open(s, h->tx, h->order)) {
+  if (!is_open(s, h->tx, h->order)) { /* has the engine ended it? */
     h->ended = 1;
     lua_pushnil(L);
     lua_pushliteral(L, "the transaction was lost and is taken back");
     return NULL;
   }
-  if (h->tx->ending)
+  if (h->tx->ending) /* by what runs in its own end? */
     luaL_error(L, "calling '%s' while the transaction ends", name);
   return h;
 }
@@ -408,7 +408,7 @@ static int call_commit(lua_State *L, mwb_state *s, mwb_transaction *tx,
   lua_pushboolean(L, bare);
   tx->ending = 1;
   status = mwb_pcall(L, s, commit, 2, 1);
-  if (tx->begun.order == order) tx->ending = 0;
+  if (tx->begun.order == order) tx->ending = 0; /* was it refused? */
   return status;
 }
 
@@ -432,7 +432,7 @@ static int rollback_method(lua_State *L) {
   h->ended = 1; /* for the guards that are told */
   end_by_rollback(L, h->tx);
   ((mwb_effects *)lua_touserdata(L, 2))->seen = mw_age_end(s->engine);
-  if (!lua_isnil(L, 3)) return lua_error(L);
+  if (!lua_isnil(L, 3)) return lua_error(L); /* has a guard failed? */
   lua_settop(L, 2);
   return 1;
 }
@@ -448,7 +448,7 @@ static int is_open_method(lua_State *L) {
 static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const handle *h = (const handle *)lua_touserdata(L, 1);
-  if (is_open(s, h->tx, h->order)) lose(h->tx);
+  if (is_open(s, h->tx, h->order)) lose(h->tx); /* has nobody ended it? */
   return 0;
 }
 
@@ -457,13 +457,13 @@ static int close_meta(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int failed = !lua_isnoneornil(L, 2);
   handle *h = check_handle(L, s, "close");
-  if (!is_open(s, h->tx, h->order)) return 0;
-  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
+  if (!is_open(s, h->tx, h->order)) return 0;        /* ended already? */
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) { /* in its own middle? */
     lose(h->tx);
     return 0;
   }
   h->ended = 1;
-  if (failed) {
+  if (failed) { /* does another error go on? */
     end_without_error(L, s, h->tx);
     return 0;
   }
@@ -485,7 +485,7 @@ enum { CLOSER = 1, TX, ORDER, MARK, ITS_EXTRAS, BARE, FUNCTION };
 /* Pushes false and the error on the top; the writes are taken back. */
 static int fail(lua_State *L, mwb_state *s, mwb_transaction *tx) {
   int err = lua_gettop(L);
-  if (is_open(s, tx, (uint64_t)lua_tointeger(L, ORDER)))
+  if (is_open(s, tx, (uint64_t)lua_tointeger(L, ORDER))) /* not ended yet? */
     end_without_error(L, s, tx);
   lua_pushboolean(L, 0);
   lua_pushvalue(L, err);
@@ -517,11 +517,11 @@ static int run(lua_State *L, mwb_state *s) {
   handle *h = NULL;
   mwb_transaction *tx;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
-  if (lua_isyieldable(L)) {
+  if (lua_isyieldable(L)) { /* may the coroutine be closed meanwhile? */
     h = new_handle(L, s);
     lua_replace(L, CLOSER);
   }
-  if (mwb_is_read(s) && lua_isstring(L, ITS_EXTRAS)) {
+  if (mwb_is_read(s) && lua_isstring(L, ITS_EXTRAS)) { /* is it a label? */
     lua_createtable(L, 0, 1);
     lua_pushvalue(L, ITS_EXTRAS);
     lua_setfield(L, -2, "label");
@@ -557,7 +557,7 @@ static int transaction(lua_State *L) {
   if (arg == 2) read_options(L, s, "transaction");
   lua_settop(L, lua_gettop(L) + BARE);
   lua_rotate(L, 1, BARE);
-  if (arg == 2) {
+  if (arg == 2) { /* are there extras? */
     lua_copy(L, FUNCTION, ITS_EXTRAS);
     lua_remove(L, FUNCTION);
   }
@@ -593,7 +593,7 @@ static int is_in_run(lua_State *L) {
 ** ======================================================= */
 
 void mwb_push_label(lua_State *L, const mwb_transaction *tx) {
-  if (push_extra(L, tx, "label") != LUA_TNIL) return;
+  if (push_extra(L, tx, "label") != LUA_TNIL) return; /* has it one? */
   lua_pop(L, 1);
   lua_pushinteger(L, (lua_Integer)tx->begun.order);
 }
