@@ -150,16 +150,16 @@ typedef struct looking {
 void mwb_note_heard(mwb_state *s, mw_handle h) {
   uint64_t *now,
       last = 2 * mw_delivery_last(s->engine) + 1 + (s->watch->storing > 0);
-  if (s->readers->feeds == NULL) return;
+  if (s->readers->feeds == NULL) return; /* does nobody ask? */
   now = &s->engine->clock.clocks[s->readers->heard].now;
-  if (last > *now) *now = last;
-  if (mw_clock_tag(s->engine, s->readers->heard, h) != MW_OK)
+  if (last > *now) *now = last; /* a clock never goes back */
+  if (mw_clock_tag(s->engine, s->readers->heard, h) != MW_OK) /* no memory? */
     s->readers->unheard = last;
 }
 
 /* May the object have been written unseen since a time? */
 static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
-  return since < s->readers->unheard ||
+  return since < s->readers->unheard || /* may any be? */
          mw_clock_generation(s->engine, s->readers->heard, h) > (int64_t)since;
 }
 
@@ -228,7 +228,7 @@ static news *need_news(const looking *w, mw_handle h) {
 
 /* Ends the news; may keep memory for a few. */
 static void drop_news(mwb_feed *f, int keeps) {
-  if (!keeps || f->news.n > MWI_PAGE) {
+  if (!keeps || f->news.n > MWI_PAGE) { /* none, or too much to keep? */
     mwi_column_drop(f->s->engine, &f->news.items, MWI_PAGE * sizeof(news));
     memset(&f->news, 0, sizeof(f->news));
     mwi_table_drop(f->s->engine, &f->table);
@@ -246,7 +246,7 @@ static void drop_news(mwb_feed *f, int keeps) {
 /* Pushes the fields of the table on the top as delivered, and a first key. */
 static void push_fields(const looking *w) {
   lua_State *L = w->L;
-  if (lua_isboolean(L, DELIVERED)) {
+  if (lua_isboolean(L, DELIVERED)) { /* not asked for yet? */
     mwb_push_delivered(L, w->s);
     lua_replace(L, DELIVERED);
   }
@@ -308,13 +308,13 @@ static void include(const looking *w, int set) {
   lua_pushvalue(L, object);
   lua_pushboolean(L, 1);
   lua_rawset(L, set);
-  if (!mwb_push_shadow(L, object)) {
+  if (!mwb_push_shadow(L, object)) { /* not intercepted yet? */
     if (mwi_object_need(w->s->engine, h) == NULL) mwb_check(L, MW_NOMEM);
     mwb_push_class(L, object);
     mwb_enshadow(L, w->s, h, object, -1);
   }
   lua_settop(L, object);
-  if (!knows(w->f, h)) need_news(w, h)->comes = 1;
+  if (!knows(w->f, h)) need_news(w, h)->comes = 1; /* new to the program? */
 }
 
 /* A step of `walk_below`.  What the tree has below the parent is below. */
@@ -322,17 +322,17 @@ static int enter_below(looking *w, int parent, uint32_t before) {
   lua_State *L = w->L;
   int set = parent - 2, is_in;
   mw_handle at = mwb_handle_of(L, w->s, parent), h;
-  if (before && written(w, parent) != NULL) return 0;
+  if (before && written(w, parent) != NULL) return 0; /* changed since? */
   note_leaf(w, at);
-  if (!lua_istable(L, -1)) return 0;
+  if (!lua_istable(L, -1)) return 0; /* only tables have news */
   lua_pushvalue(L, -1);
   is_in = lua_rawget(L, set) != LUA_TNIL;
   lua_pop(L, 1);
-  if (is_in) return 0;
+  if (is_in) return 0; /* met in another field before? */
   h = mwb_handle_of(L, w->s, -1);
   if (!(h != MW_NONE && mwi_tree_holds(w->s->engine, w->f->reach, at, h)) &&
       !mwb_enters(L, w->s, w->f->reach, parent))
-    return 0;
+    return 0; /* not linked, and not to be entered? */
   include(w, set);
   return 1;
 }
@@ -366,11 +366,11 @@ static int is_apart(const mwb_state *s, const mwb_feed *f) {
   mw_engine *e = s->engine;
   mwi_undone walk;
   memset(&walk, 0, sizeof(walk));
-  if (e->journal.entries == 0) s->journal->has_tables = 0;
+  if (e->journal.entries == 0) s->journal->has_tables = 0; /* all ended? */
   while (s->journal->has_tables && mwi_journal_undone(e, &walk))
-    if ((walk.entry.type[MW_OLD] == MW_TOTHER ||
+    if ((walk.entry.type[MW_OLD] == MW_TOTHER || /* perhaps a table? */
          walk.entry.type[MW_NOW] == MW_TOTHER || mw_journal_is_mixed(e)) &&
-        mwi_reach_has(e, f->reach, walk.entry.obj))
+        mwi_reach_has(e, f->reach, walk.entry.obj)) /* and below the root? */
       return 1;
   return 0;
 }
@@ -387,7 +387,7 @@ static void compare_all(looking *w, int before) {
   for (; (h = mw_clock_next(w->s->engine, &known)) != MW_NONE;
        lua_settop(L, top + 1))
     if (!mwb_alive(L, w->s, h) || lua_rawget(L, top + 1) == LUA_TNIL)
-      need_news(w, h)->goes = 1;
+      need_news(w, h)->goes = 1; /* dead, or not below any more */
   lua_settop(L, top);
 }
 
@@ -418,7 +418,7 @@ static int has_tables(const looking *w) {
   int has = 0;
   for (i = 0; i < w->look->n && !has; i++)
     for (part = MW_OLD; part <= MW_NOW; part++) {
-      if (w->look->entries[i].type[part] != MW_TOTHER) continue;
+      if (w->look->entries[i].type[part] != MW_TOTHER) continue; /* plain? */
       mwb_unpack_in(w->L, &w->place, &w->look->entries[i], (int)part);
       has |= lua_istable(w->L, -1);
       lua_pop(w->L, 1);
@@ -436,21 +436,21 @@ static void gather_news(looking *w, int lost) {
   mw_tree_resolve(e);
   w->moved = is_apart(w->s, f);
   w->logged = mwi_reach_news(e, f->reach, &list);
-  if (!lost && (f->moved || w->moved) && !has_tables(w)) {
+  if (!lost && (f->moved || w->moved) && !has_tables(w)) { /* nothing came? */
     w->moved = 1;
     return;
   }
-  if (lost) learn(w);
+  if (lost) learn(w); /* nobody knows what was lost */
   lost |= f->moved || w->moved || w->logged == MWI_MISSED;
-  if (lost) compare_all(w, 0);
+  if (lost) compare_all(w, 0); /* do the logged objects not say it? */
   for (i = 0; w->logged != MWI_MISSED && i < w->logged; i++) {
     news *its;
     mwi_reach_news(e, f->reach, &list); /* a function has perhaps written */
     its = need_news(w, list[i]);
-    if (lost) continue;
+    if (lost) continue; /* has the walk found all? */
     its->comes = mwi_reach_has(e, f->reach, its->obj);
     its->goes = knows(f, its->obj);
-    if (its->comes && its->goes) its->comes = its->goes = 0;
+    if (its->comes && its->goes) its->comes = its->goes = 0; /* still there? */
   }
 }
 
@@ -463,7 +463,7 @@ static int is_held(looking *w) {
   mw_handle h;
   lua_getiuservalue(L, FEED, LEAVES);
   lua_pushvalue(L, top);
-  if (lua_rawget(L, top + 1) != LUA_TNIL) {
+  if (lua_rawget(L, top + 1) != LUA_TNIL) { /* ever seen below? */
     h = (mw_handle)lua_tointeger(L, -1);
     its = find_news(w->f, h);
     if (((its == NULL) ? knows(w->f, h) : its->comes) && mwb_alive(L, w->s, h))
@@ -506,7 +506,7 @@ static int is_below(looking *w, mw_handle h) {
 static int is_unwanted(const looking *w, const mw_entry *entry) {
   lua_State *L = w->L;
   int top = lua_gettop(L), is = 0;
-  if (!w->f->filters || entry->context == 0) return 0;
+  if (!w->f->filters || entry->context == 0) return 0; /* wanted anyway? */
   lua_rawgeti(L, PAGES, mwb_page_in(w->look, entry));
   if (lua_rawgeti(L, -1, (lua_Integer)entry->context) == LUA_TTABLE) {
     lua_pushvalue(L, ORIGIN_KEY);
@@ -524,12 +524,12 @@ static void fold_all(looking *w) {
   for (i = 1; i <= w->look->n; i++) {
     mwb_folded *at = mwb_fold_find(w->L, w->s, &w->fold, i);
     int is_own = is_unwanted(w, &w->look->entries[i - 1]);
-    if (w->marks != NULL)
+    if (w->marks != NULL) /* does the feed filter below a root? */
       w->marks[i] = (uint8_t)((is_own ? OWN : 0) | (at->last == 0 ? FIRST : 0));
     at->last = i;
-    if (is_own)
+    if (is_own) /* known up to here? */
       at->first = 0;
-    else if (at->first == 0)
+    else if (at->first == 0) /* the first that is wanted? */
       at->first = i;
   }
 }
@@ -543,7 +543,7 @@ static int is_own(const news *its) {
 static int is_put(looking *w, uint32_t put) {
   mw_handle h = mwb_handle_of(w->L, w->s, -1);
   news *its = (h == MW_NONE) ? NULL : find_news(w->f, h);
-  if (its == NULL || its->put != 0 || knows(w->f, h)) return 0;
+  if (its == NULL || its->put != 0 || knows(w->f, h)) return 0; /* no news? */
   its->put = put;
   w->unseen |= put == NONE ||
                is_late(w->s, h, 2 * w->look->entries[put - 1].seq) ||
@@ -565,11 +565,11 @@ static int enter_put(looking *w, int parent, uint32_t put) {
 static void put_in(looking *w, uint32_t i, int part, uint32_t put) {
   lua_State *L = w->L;
   const mw_entry *entry = &w->look->entries[i - 1];
-  if (entry->type[part] != MW_TOTHER) return;
+  if (entry->type[part] != MW_TOTHER) return; /* surely no table? */
   mwb_unpack_in(L, &w->place, entry, part);
   note_leaf(w, entry->obj);
   w->unseen = 0;
-  if (lua_istable(L, -1) && is_put(w, put)) {
+  if (lua_istable(L, -1) && is_put(w, put)) { /* news, and put in by it? */
     walk_from(w, enter_put, put);
     for (i = 1; w->unseen && lua_rawgeti(L, SCRATCH + 2, i) != LUA_TNIL; i++) {
       find_news(w->f, mwb_handle_of(L, w->s, -1))->put = NONE;
@@ -590,11 +590,11 @@ static void find_own(looking *w) {
     if (w->marks[i] == 0 || !mwi_is_of_field(entry->kind)) continue;
     its = find_news(w->f, entry->obj);
     if ((w->marks[i] & OWN) && (knows(w->f, entry->obj) || is_own(its)))
-      put_in(w, i, MW_NOW, i);
+      put_in(w, i, MW_NOW, i); /* into what it knows */
     else if ((w->marks[i] & OWN) && its != NULL && its->put == NONE)
-      put_in(w, i, MW_NOW, NONE);
+      put_in(w, i, MW_NOW, NONE); /* into what it is told of all the same */
     if ((w->marks[i] & FIRST) && its != NULL && its->put != 0)
-      put_in(w, i, MW_OLD, its->put);
+      put_in(w, i, MW_OLD, its->put); /* others may have moved it since */
   }
 }
 
@@ -653,9 +653,9 @@ static int enter_told(looking *w, int parent, uint32_t unused) {
 ** an entry of this one: so what seems not to have changed may have. */
 static int kind_of(const looking *w, const mw_entry *first,
                    const mw_entry *last) {
-  if (last->kind == MW_CALL) return MW_CALL;
+  if (last->kind == MW_CALL) return MW_CALL; /* has a method written? */
   if (mwb_is_same_part(w->L, &w->place, first, MW_OLD, last, MW_NOW)) {
-    if (!w->f->ahead || last->kind == MW_METATABLE) return -1;
+    if (!w->f->ahead || last->kind == MW_METATABLE) return -1; /* unchanged? */
     return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
   }
   if (last->kind == MW_METATABLE) return MW_METATABLE;
@@ -673,11 +673,11 @@ static void tell_field(looking *w, const mwb_folded *at) {
     mwb_unpack_in(w->L, &w->place, last, MW_NOW);
     its = coming(w, last->obj);
   }
-  if (its != NULL && kind < 0) kind = MW_UPDATE;
-  if (its != NULL && !its->told) kind = ATTACH;
+  if (its != NULL && kind < 0) kind = MW_UPDATE; /* it holds what comes */
+  if (its != NULL && !its->told) kind = ATTACH;  /* not told of yet? */
   if (kind >= 0)
     add_item(w, (at->first == 0) ? at->last : at->first, at->last, kind);
-  if (kind == ATTACH) {
+  if (kind == ATTACH) { /* all that comes with it is told of, too */
     its->told = 1;
     walk_from(w, enter_told, 0);
     w->walked->items[w->walked->n - 1].told = w->n_told;
@@ -689,7 +689,7 @@ static void tell_field(looking *w, const mwb_folded *at) {
 static int is_news(looking *w, const mwb_folded *at) {
   mw_handle h = w->look->entries[at->last - 1].obj;
   const news *its;
-  if (w->f->root == MW_NONE) return 1;
+  if (w->f->root == MW_NONE) return 1; /* is all of it wanted? */
   its = find_news(w->f, h);
   if (its != NULL && its->comes) return is_own(its) && at->last > its->put;
   return (its == NULL || !its->goes) && is_below(w, h);
@@ -703,7 +703,7 @@ static void tell_all(looking *w) {
     if (is_news(w, &w->fold.fields[i])) tell_field(w, &w->fold.fields[i]);
   for (i = 1; i <= w->f->news.n; i++, lua_settop(L, SCRATCH)) {
     if (!news_at(w->f, i)->goes || !mwb_alive(L, w->s, news_at(w->f, i)->obj))
-      continue;
+      continue; /* stays, or has died */
     lua_pushnil(L);
     lua_pushnil(L);
     add_told(w, SCRATCH + 1, DETACH);
@@ -730,7 +730,7 @@ static int push_kind(lua_State *L, mwb_state *s, int kind) {
     mark = mw_clock_generation(s->engine, mwb_marks(L, s),
                                mwb_handle_of(L, s, -1));
     lua_pushliteral(L, "attach");
-    if (mark < 0) return 5;
+    if (mark < 0) return 5; /* has it no mark of JSON? */
     lua_pushstring(L, (mark % 2 == 0) ? "array" : "object");
     return 6;
   } else {
@@ -744,10 +744,10 @@ static int next_change(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   changes *its = (changes *)lua_touserdata(L, lua_upvalueindex(WALK));
   lua_settop(L, 0);
-  while (s->engine != NULL) {
+  while (s->engine != NULL) { /* until the state is closed */
     const item *the = &its->items[its->at];
     const mw_entry *last;
-    if (its->at > 0 && its->told < the[-1].told) {
+    if (its->at > 0 && its->told < the[-1].told) { /* told behind the last? */
       int i, kind;
       for (i = 1; i <= 4; i++)
         lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), ++its->told);
@@ -757,11 +757,11 @@ static int next_change(lua_State *L) {
       lua_rotate(L, 3, 1);
       return push_kind(L, s, kind);
     }
-    if (its->at == its->n) break;
+    if (its->at == its->n) break; /* was it the last item? */
     its->at++;
-    if (the->kind < 0) continue;
+    if (the->kind < 0) continue; /* is there only what was told? */
     last = &its->place.entries[the->last - 1];
-    if (!mwi_identity_is_valid(&s->engine->identity, last->obj) ||
+    if (!mwi_identity_is_valid(&s->engine->identity, last->obj) || /* dead? */
         lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL) {
       lua_settop(L, 0);
       continue;
@@ -817,7 +817,7 @@ static void filter(looking *w) {
     const mw_entry *entry = &its->entries[i];
     const news *found = find_news(w->f, entry->obj);
     if (!(found != NULL && found->comes) && !is_below(w, entry->obj)) continue;
-    if (entry->type[MW_NOW] == MW_TOTHER) {
+    if (entry->type[MW_NOW] == MW_TOTHER) { /* perhaps a userdata? */
       mwb_unpack_in(L, &w->place, entry, MW_NOW);
       note_leaf(w, entry->obj);
       lua_pop(L, 1);
@@ -849,7 +849,7 @@ static void begin_look(looking *w, lua_State *L, int folds) {
   w->place.page = w->look->first_page + 1;
   lua_getiuservalue(L, ENTRIES, 1);
   mwb_fold_begin(L, &w->fold, &w->place, n);
-  if (w->f->filters && w->f->root != MW_NONE)
+  if (w->f->filters && w->f->root != MW_NONE) /* may it have put some in? */
     w->marks = (uint8_t *)lua_newuserdatauv(L, n + 1, 0);
   lua_settop(L, ITEMS);
   lua_newtable(L); /* TOLD */
@@ -880,13 +880,13 @@ static int look_at(lua_State *L, int squashed, int compares) {
     tell_all(&w);
     push_changes(&w);
   } else {
-    if (f->root != MW_NONE || f->filters) filter(&w);
+    if (f->root != MW_NONE || f->filters) filter(&w); /* is not all wanted? */
     lua_pushvalue(L, ENTRIES);
     mwb_push_entry_iterator(L, 0);
   }
   mw_reader_seek(e, f->id, end);
   f->ahead = f->root != MW_NONE && (f->s->needs & MWB_WAITS) != 0;
-  if (!compares) return 1;
+  if (!compares) return 1; /* are there no news? */
   mwi_reach_read(e, f->reach, w.logged);
   f->moved = w.moved;
   know(&w);
@@ -919,7 +919,7 @@ static int take_look(lua_State *L, const char *name, int squashed) {
   mwb_state *s = mwb_enter(L);
   mwb_feed *f = check_feed(L, s, name);
   int status;
-  if (f->root != MW_NONE && !mwb_alive(L, s, f->root)) {
+  if (f->root != MW_NONE && !mwb_alive(L, s, f->root)) { /* is the root dead? */
     forget_all(f);
     mw_reader_seek(s->engine, f->id, mw_delivery_last(s->engine) + 1);
   }
@@ -971,10 +971,10 @@ static const mwb_feed *other_feed(const mwb_feed *f) {
   const mwb_feed *its, *found = NULL;
   mw_handle root;
   for (its = f->s->readers->feeds; its != NULL; its = its->next)
-    if (its != f && its->root == f->root && its->reach != 0 &&
+    if (its != f && its->root == f->root && its->reach != 0 && /* ready? */
         mw_reach_rule(e, its->reach, &root) ==
-            mw_reach_rule(e, f->reach, &root) &&
-        (found == NULL || its->since < found->since))
+            mw_reach_rule(e, f->reach, &root) &&      /* the same `descend`? */
+        (found == NULL || its->since < found->since)) /* for longer? */
       found = its;
   return found;
 }
@@ -985,17 +985,17 @@ static int close_feed(lua_State *L) {
   mwb_state *s = f->s;
   mwb_feed **at = &s->readers->feeds;
   if (f->id == 0 || s->engine == NULL || mwb_put_off(L, s)) return 0;
-  if (f->busy) return luaL_error(L, "the feed is being read");
+  if (f->busy) return luaL_error(L, "the feed is being read"); /* by a rule? */
   mw_reader_close(s->engine, f->id);
   f->id = 0;
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
-  if (f->root == MW_NONE) return 0;
+  if (f->root == MW_NONE) return 0; /* not in the list of feeds? */
   while (*at != f) at = &(*at)->next;
   *at = f->next;
   drop_news(f, 0);
   forget_all(f);
   if (f->reach != 0 && mwi_identity_is_valid(&s->engine->identity, f->root))
-    mwb_end_reach(L, s, f->root, f->reach);
+    mwb_end_reach(L, s, f->root, f->reach); /* a dead root's has ended */
   return 0;
 }
 
@@ -1019,7 +1019,7 @@ static int open_root(lua_State *L) {
   looking w;
   memcpy(name + sizeof(name) - 5, &f->id, sizeof(f->id));
   mwb_check(L, mw_clock_open(s->engine, name, sizeof(name), &f->known));
-  if (s->readers->heard == 0)
+  if (s->readers->heard == 0) /* the first feed with a root ever? */
     mwb_check(L, mw_clock_open(s->engine, NULL, 0, &s->readers->heard));
   f->root = mwb_identify(L, s, "feed", 1, 1);
   f->next = s->readers->feeds;
@@ -1063,10 +1063,10 @@ static int open_feed(lua_State *L) {
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);
   mwb_need(s, MWB_APPENDS, 1);
-  if (lua_isnil(L, 3) ||
+  if (lua_isnil(L, 3) || /* from now on? */
       mw_reader_seek(s->engine, f->id, (uint64_t)since + 1) == MW_OK)
     return 1;
-  lua_replace(L, FEED);
+  lua_replace(L, FEED); /* some are forgotten */
   return close_feed(L);
 }
 

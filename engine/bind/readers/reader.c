@@ -53,7 +53,7 @@ static int open_reader(lua_State *L) {
   r->where = lua_toboolean(L, 2);
   r->scopes = lua_toboolean(L, 3);
   if (r->where) s->journal->wheres++;
-  if (r->scopes && s->journal->scoped++ == 0) mwb_turn_context(s);
+  if (r->scopes && s->journal->scoped++ == 0) mwb_turn_context(s); /* first? */
   return 1;
 }
 
@@ -70,7 +70,7 @@ static int close_reader(lua_State *L) {
   r->id = 0;
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (r->where) s->journal->wheres--;
-  if (r->scopes && --s->journal->scoped == 0) mwb_turn_context(s);
+  if (r->scopes && --s->journal->scoped == 0) mwb_turn_context(s); /* last? */
   if (r->writers) mwb_remove_keeper(L, s);
   return 0;
 }
@@ -122,9 +122,9 @@ mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
     mw_entry *entry = &its->entries[its->n++];
     uint64_t cause;
     mwi_reader_read(s->engine, first, entry);
-    if (entry->cause == 0) continue;
+    if (entry->cause == 0) continue; /* because of no write? */
     cause = mw_delivery_of(s->engine, entry->cause, first);
-    entry->cause = (cause == 0) ? 0 : (uint32_t)(cause - first);
+    entry->cause = (cause == 0) ? 0 : (uint32_t)(cause - first); /* gone? */
   }
   return its;
 }
@@ -136,8 +136,8 @@ static uint64_t first_in_page(const mwb_state *s) {
   uint64_t first = mw_delivery_first(s->engine);
   uint64_t low = first - first % MWI_READER_PAGE;
   if (s->readers->keepers == 0 || first > mw_delivery_last(s->engine))
-    return first;
-  if (low < s->readers->kept_from) low = s->readers->kept_from;
+    return first; /* nobody asks, or all are gone? */
+  if (low < s->readers->kept_from) low = s->readers->kept_from; /* too early? */
   return (low < first) ? low : first;
 }
 
@@ -147,10 +147,10 @@ static int make_look(lua_State *L) {
   uint64_t first = (uint64_t)luaL_checkinteger(L, 1);
   uint64_t end = (uint64_t)luaL_checkinteger(L, 2) + 1;
   uint64_t oldest = first_in_page(s);
-  if (first < oldest) first = oldest;
-  if (end > mw_delivery_last(s->engine) + 1)
+  if (first < oldest) first = oldest;        /* forgotten meanwhile? */
+  if (end > mw_delivery_last(s->engine) + 1) /* not written yet? */
     end = mw_delivery_last(s->engine) + 1;
-  if (end < first) end = first;
+  if (end < first) end = first; /* is none of them there? */
   lua_pushinteger(L, (lua_Integer)mwb_push_look(L, s, first, end)->n);
   return 2;
 }
@@ -201,7 +201,7 @@ static int look_entry(lua_State *L) {
   const mw_entry *entry;
   uint64_t cause;
   if (!mwb_is_of(L, s, 1, MWB_LOOK) || i < 1 || i > (lua_Integer)its->n)
-    return 0;
+    return 0; /* no look, or none of its entries? */
   entry = &its->entries[i - 1];
   cause = entry->seq + (uint64_t)(int32_t)entry->cause;
   lua_settop(L, 1);
@@ -224,7 +224,7 @@ static int push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   lua_pushinteger(
       L, (lua_Integer)((uint64_t)mwi_number_of(entry.seq) << 32 | entry.cause));
   lua_pushinteger(L, (lua_Integer)order);
-  while (mw_owner_parent(s->engine, owner) != 0)
+  while (mw_owner_parent(s->engine, owner) != 0) /* is it a nested one? */
     owner = mw_owner_parent(s->engine, owner);
   mwb_push_label(L, mwb_transaction_of(s, owner));
   push_entry(L, s, at, &entry, mw_delivery_of(s->engine, entry.cause, last), 0);
@@ -242,8 +242,8 @@ static int push_owned(lua_State *L, mwb_state *s, mw_owner owner,
 static int has_key(void *ud, const mw_entry *entry) {
   lua_State *L = (lua_State *)ud;
   int same;
-  if (!mwi_is_of_field(entry->kind)) return 0;
-  if (entry->type[MW_KEY] != MW_TOTHER) return 1;
+  if (!mwi_is_of_field(entry->kind)) return 0;    /* of class or state? */
+  if (entry->type[MW_KEY] != MW_TOTHER) return 1; /* has the engine compared? */
   mwb_push_page(L, mwb_state_of(L), entry->seq);
   lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[MW_KEY].i);
   same = lua_rawequal(L, -1, 2);
@@ -258,7 +258,7 @@ static int find_entry(lua_State *L) {
   uint64_t seq;
   mw_value key;
   lua_settop(L, 2);
-  if (h == MW_NONE || lua_isnil(L, 2)) return 0;
+  if (h == MW_NONE || lua_isnil(L, 2)) return 0; /* unknown, or no key? */
   key = mwb_key(L, s, 2);
   if (key.type > MW_TFLOAT) { /* does the page hold such keys? */
     key.type = MW_TOTHER;
@@ -267,7 +267,7 @@ static int find_entry(lua_State *L) {
   luaL_checkstack(L, LUA_MINSTACK, "why");
   seq = mwi_reader_find(s->engine, first_in_page(s),
                         mw_delivery_last(s->engine) + 1, h, &key, has_key, L);
-  if (seq == 0) return 0;
+  if (seq == 0) return 0; /* none that is kept? */
   lua_pushinteger(L, (lua_Integer)seq);
   return 1;
 }
@@ -278,7 +278,7 @@ static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
                        const mw_entry *entry, mw_handle h) {
   int same;
   if (entry->obj != h || !mwi_is_of_field(entry->kind) || mwb_is_hidden(entry))
-    return 0;
+    return 0; /* elsewhere, or without an effect? */
   mwb_unpack(L, 3, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
   lua_pop(L, 1);
@@ -296,7 +296,7 @@ static int push_open(lua_State *L, mwb_state *s, uint32_t number, mw_handle h) {
   for (owner = 1; owner <= journal->owners.n; owner++) {
     const mw_entry *entries;
     size_t n;
-    if (mwi_owner_at(journal, owner)->log == NULL) continue;
+    if (mwi_owner_at(journal, owner)->log == NULL) continue; /* not open? */
     entries = mw_owner_entries(s->engine, owner, &n);
     lua_settop(L, 2);
     mwb_push_values(L, mwb_coroutine_of(s, owner));
@@ -304,11 +304,11 @@ static int push_open(lua_State *L, mwb_state *s, uint32_t number, mw_handle h) {
            !(number != 0 ? mwi_number_of(entries[n - 1].seq) == number
                          : is_of_field(L, s, owner, &entries[n - 1], h)))
       n--;
-    if (n == 0 || entries[n - 1].seq <= last.seq) continue;
+    if (n == 0 || entries[n - 1].seq <= last.seq) continue; /* none newer? */
     last = entries[n - 1];
     found = owner;
   }
-  if (found == 0) return 0;
+  if (found == 0) return 0; /* in no open transaction? */
   return push_owned(L, s, found, &last, last.seq);
 }
 
@@ -319,7 +319,7 @@ static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_handle_of(L, s, 1);
   lua_settop(L, 2);
-  return (h == MW_NONE) ? 0 : push_open(L, s, 0, h);
+  return (h == MW_NONE) ? 0 : push_open(L, s, 0, h); /* an unknown object? */
 }
 
 /* caused_by(number) -> the number of the delivered entry with this number as a
@@ -328,7 +328,7 @@ static int caused_by(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   uint32_t number = (uint32_t)lua_tointeger(L, 1);
   uint64_t seq = mw_delivery_of(s->engine, number, mw_delivery_last(s->engine));
-  if (seq == 0) return push_open(L, s, number, MW_NONE);
+  if (seq == 0) return push_open(L, s, number, MW_NONE); /* not delivered? */
   lua_pushinteger(L, (lua_Integer)seq);
   return 1;
 }
@@ -342,7 +342,7 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
   for (i = 0; i < n; i++) {
     const mw_entry *entry = &entries[i];
     int counts;
-    if (mwb_is_hidden(entry)) continue;
+    if (mwb_is_hidden(entry)) continue; /* do effects leave it out? */
     counts = mwi_entry_counts(s->engine, owner, entry, &L);
     lua_createtable(L, OWNED, 0);
     push_owned(L, s, owner, entry, counts ? entry->seq : 0);
@@ -361,7 +361,7 @@ static int entry_since(lua_State *L) {
        page > s->journal->first_page && s->journal->first_page > 0; page--) {
     mwb_push_page(L, s, (page - 1) * MWI_READER_PAGE);
     lua_rawgeti(L, -1, MWB_PAGETIME);
-    if (lua_isnumber(L, -1) && lua_tonumber(L, -1) <= time) {
+    if (lua_isnumber(L, -1) && lua_tonumber(L, -1) <= time) { /* old enough? */
       lua_pushinteger(L, (lua_Integer)((page - 1) * MWI_READER_PAGE));
       return 1;
     }
@@ -376,7 +376,7 @@ static int delivered_now(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 0);
   mwb_push_delivered(L, s);
-  if (lua_isnil(L, 1)) return 1;
+  if (lua_isnil(L, 1)) return 1; /* is all delivered? */
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_settop(L, 2))
     mwb_push_before(L, 1, 2);
   return 1;

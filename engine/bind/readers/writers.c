@@ -83,16 +83,16 @@ static void set_values(lua_State *L, mwb_state *s, int tables, uint32_t n,
   int i, top = lua_gettop(L);
   lua_Integer at = push_table(L, tables, n);
   for (i = 0; i < VALUES; i++) {
-    if (entry == NULL)
+    if (entry == NULL) /* is the writer dropped? */
       lua_pushnil(L);
     else if (i == ITS_CONTEXT || i == ITS_WHERE)
       mwb_push_value(L, page, (i == ITS_WHERE) ? entry->where : entry->context);
     else
       mwb_unpack(L, page, entry, parts[i]);
-    if (i == ITS_OLD || i == ITS_NEW) {
+    if (i == ITS_OLD || i == ITS_NEW) { /* may it be an object? */
       int is_object = mwb_address(L, top + 2) != NULL;
       held[i - ITS_OLD] = is_object ? mwb_handle_of(L, s, top + 2) : MW_NONE;
-      if (is_object) lua_pushnil(L);
+      if (is_object) lua_pushnil(L); /* a writer keeps none alive */
       if (is_object) lua_replace(L, top + 2);
     }
     lua_rawseti(L, top + 1, at + i);
@@ -120,7 +120,7 @@ static void drop_dead(lua_State *L, mwb_state *s, int tables) {
         (!mwi_identity_is_valid(all, its->obj) ||
          (its->key.type == MW_TOBJECT &&
           !mwi_identity_is_valid(all, (mw_handle)its->key.u.i))))
-      drop(L, s, n, tables);
+      drop(L, s, n, tables); /* its object or its key has died */
   }
 }
 
@@ -132,12 +132,12 @@ static uint32_t new_writer(lua_State *L, mwb_state *s, mw_handle obj, int key,
   mw_value its_key;
   uint32_t n;
   writer *its;
-  if (w->pool.free == 0 && w->pool.n >= w->most) {
+  if (w->pool.free == 0 && w->pool.n >= w->most) { /* may some be dead? */
     drop_dead(L, s, tables);
     w->most = 2 * w->pool.n + MWI_PAGE;
   }
   its_key = mwb_key_to_keep(L, s, key); /* the last that raises */
-  if (!mwi_table_reserve(s->engine, &w->table, 1)) return 0;
+  if (!mwi_table_reserve(s->engine, &w->table, 1)) return 0; /* no memory? */
   n = mwi_pool_take(s->engine, &w->pool, sizeof(writer));
   if (n == 0) return 0;
   its = writer_at(w, n);
@@ -158,12 +158,12 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
   mwb_unpack(L, page, entry, MW_KEY);
   key = mwb_key(L, s, top + 1);
   n = find(w, entry->obj, &key);
-  if (entry->type[MW_NOW] == MW_TABSENT) {
+  if (entry->type[MW_NOW] == MW_TABSENT) { /* is the field gone? */
     if (n != 0) drop(L, s, n, tables);
     return;
   }
   if (key.type == MW_TNIL || (key.type == MW_TOBJECT && key.u.i == 0)) return;
-  if (n == 0) n = new_writer(L, s, entry->obj, top + 1, tables);
+  if (n == 0) n = new_writer(L, s, entry->obj, top + 1, tables); /* first? */
   if (n == 0) return; /* no memory? */
   its = writer_at(w, n);
   its->seq = entry->seq;
@@ -188,11 +188,11 @@ static int keep_page(lua_State *L) {
   uint64_t at = (end - 1) / MWI_READER_PAGE * MWI_READER_PAGE;
   mw_entry entry, next;
   mwb_push_page(L, s, end - 1);
-  if (at < s->readers->kept_from) at = s->readers->kept_from;
+  if (at < s->readers->kept_from) at = s->readers->kept_from; /* too early? */
   for (; at < end; at++) {
     mwi_reader_read(s->engine, at, &entry);
     if (at + 1 < end) mwi_reader_read(s->engine, at + 1, &next);
-    if (at + 1 < end && is_same_field(&entry, &next)) continue;
+    if (at + 1 < end && is_same_field(&entry, &next)) continue; /* replaced? */
     if (entry.obj == MW_NONE || !mwi_is_of_field(entry.kind)) continue;
     keep_writer(L, s, &entry, 4, 3);
     lua_settop(L, 4);
@@ -210,7 +210,7 @@ void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
   lua_pushlightuserdata(L, s);
   lua_pushinteger(L, (lua_Integer)seq);
   lua_pushvalue(L, tables);
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK && w->changing != 0)
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK && w->changing != 0) /* half set? */
     drop(L, s, w->changing, tables);
   w->changing = 0;
   lua_settop(L, tables - 1);
@@ -218,7 +218,7 @@ void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
 
 void mwb_add_keeper(lua_State *L, mwb_state *s) {
   int i;
-  if (s->readers->keepers == 0) {
+  if (s->readers->keepers == 0) { /* the first one? */
     lua_createtable(L, TABLES, 0);
     for (i = 1; i <= TABLES; i++) {
       lua_newtable(L);
@@ -235,7 +235,7 @@ void mwb_add_keeper(lua_State *L, mwb_state *s) {
 
 void mwb_free_writers(mwb_state *s) {
   mwb_writers *w = s->readers->writers;
-  if (w == NULL) return;
+  if (w == NULL) return; /* does nobody ask? */
   mwi_column_drop(s->engine, &w->pool.items, MWI_PAGE * sizeof(writer));
   mwi_table_drop(s->engine, &w->table);
   mwi_free(s->engine, w, sizeof(*w));
@@ -245,7 +245,7 @@ void mwb_free_writers(mwb_state *s) {
 void mwb_remove_keeper(lua_State *L, mwb_state *s) {
   const mwb_writers *w = s->readers->writers;
   uint32_t n;
-  if (--s->readers->keepers > 0) return;
+  if (--s->readers->keepers > 0) return; /* do others still ask? */
   for (n = 1; n <= w->pool.n; n++)
     if (writer_at(w, n)->obj != MW_NONE) mwb_release(s, &writer_at(w, n)->key);
   mwb_free_writers(s);
@@ -262,7 +262,7 @@ enum { OBJECT = 1, KEY, VALUE, WRITERS, TABLE };
 */
 static void push_held(lua_State *L, const mwb_state *s, mw_handle h,
                       lua_Integer at) {
-  if (h != MW_NONE)
+  if (h != MW_NONE) /* an object, perhaps dead? */
     mwb_alive(L, s, h);
   else
     lua_rawgeti(L, TABLE, at);
@@ -279,10 +279,10 @@ static int kept_writer(lua_State *L) {
   writer its;
   lua_Integer at;
   lua_settop(L, VALUE);
-  if (s->readers->writers == NULL || obj == MW_NONE) return 0;
+  if (s->readers->writers == NULL || obj == MW_NONE) return 0; /* none kept? */
   key = mwb_key(L, s, KEY);
   n = find(s->readers->writers, obj, &key);
-  if (n == 0) return 0;
+  if (n == 0) return 0; /* is no writer kept? */
   its = *writer_at(s->readers->writers, n);
   mwb_push(L, s, MWB_WRITERS);
   at = push_table(L, WRITERS, n);
