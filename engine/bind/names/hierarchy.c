@@ -101,10 +101,10 @@ static void find_stack(lua_State *L, hierarchy *d) {
 ** never the main thread's. */
 static mwi_stack *stack_of(lua_State *L, hierarchy *d) {
   const mwb_state *s = d->state;
-  if (d->L == L) {
-    if (L == s->main) return d->stack;
+  if (d->L == L) { /* perhaps the coroutine of the last call? */
+    if (L == s->main) return d->stack; /* which lives as long as all */
     mwb_probe(L, d->state);
-    if (d->at == s->collections) return d->stack;
+    if (d->at == s->collections) return d->stack; /* is it surely the same? */
   }
   find_stack(L, d);
   return d->stack;
@@ -155,10 +155,10 @@ static int make_sure(const hierarchy *d, mwi_named *element) {
   mwi_named *it = element;
   while (is_settled(it) && it->sure != d->epoch && it->above != 0) {
     mwi_named *parent = parent_of(d, it);
-    if (parent == NULL || parent->serial != it->above) return 0;
+    if (parent == NULL || parent->serial != it->above) return 0; /* renamed? */
     it = parent;
   }
-  if (!is_settled(it)) return 0;
+  if (!is_settled(it)) return 0; /* entered since, or unnamed? */
   it->sure = d->epoch;
   for (; element != it; element = parent_of(d, element))
     element->sure = d->epoch;
@@ -170,7 +170,7 @@ static int make_sure(const hierarchy *d, mwi_named *element) {
 static int is_there(lua_State *L, int name) {
   int at = lua_gettop(L), i;
   for (i = 1; lua_rawgeti(L, name, i) != LUA_TNIL; i++) {
-    if (lua_type(L, at) != LUA_TTABLE) return 0;
+    if (lua_type(L, at) != LUA_TTABLE) return 0; /* is the path broken? */
     if (i > 1) { /* only a table without a class is looked through */
       mwb_push_class(L, at);
       if (!lua_isnil(L, -1)) return 0;
@@ -190,7 +190,7 @@ static int push_known(lua_State *L, const hierarchy *d, const mwi_stack *stack,
                       mwi_named *element) {
   int name = lua_gettop(L) + 2;
   mwi_named *parent;
-  if (element->serial == 0) return 0;
+  if (element->serial == 0) return 0; /* has it no name yet? */
   lua_getiuservalue(L, 1, NAMES);
   if (lua_rawgeti(L, -1, mw_slot(element->obj)) != LUA_TTABLE) return 0;
   if (element->frames > 0) { /* then it keeps the place */
@@ -201,10 +201,10 @@ static int push_known(lua_State *L, const hierarchy *d, const mwi_stack *stack,
     parent = parent_of(d, element);
     if (parent == NULL || parent->serial != element->above) return 0;
     if (stack->n > 0 && stack->frames[stack->n - 1].obj != parent->obj)
-      return 0;
+      return 0; /* is another one executing? */
     if (!make_sure(d, parent)) return 0;
     lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(parent->obj));
-    if (!is_there(L, name)) return 0;
+    if (!is_there(L, name)) return 0; /* has it left its place? */
   }
   lua_pushliteral(L, "text");
   return lua_rawget(L, name) == LUA_TSTRING;
@@ -215,20 +215,20 @@ static int push_known(lua_State *L, const hierarchy *d, const mwi_stack *stack,
 static int named(lua_State *L) {
   hierarchy *d = data_of(L);
   mwi_named *element = element_of(L, d, 1), *above = element_of(L, d, 3);
-  if (element == NULL) return 0;
+  if (element == NULL) return 0; /* was it never entered? */
   if (!lua_isnil(L, 3) && (above == NULL || above->serial == 0)) {
-    element->serial = 0;
+    element->serial = 0; /* the parent's name is not known */
     return 0;
   }
   lua_settop(L, 3);
   lua_getiuservalue(L, MWB_UPDATA, NAMES);
   lua_rawgeti(L, 4, mw_slot(element->obj));
-  if (element->serial == 0 || !lua_rawequal(L, 2, 5)) {
+  if (element->serial == 0 || !lua_rawequal(L, 2, 5)) { /* another name? */
     lua_pushvalue(L, 2);
     lua_rawseti(L, 4, mw_slot(element->obj));
     element->serial = ++d->serials;
   }
-  element->parent = (above == NULL) ? MW_NONE : above->obj;
+  element->parent = (above == NULL) ? MW_NONE : above->obj; /* a root? */
   element->above = (above == NULL) ? 0 : above->serial;
   if (above != NULL) above->is_parent = 1;
   element->settled = element->order;
@@ -281,7 +281,7 @@ static int push_frame(lua_State *L, hierarchy *d, mwi_stack *stack, int index) {
   if (element != NULL) {
     is_new = element->order == 0;
     mwi_hierarchy_push(h, stack, element, 1);
-    if (element->is_parent && !is_settled(element)) d->epoch++;
+    if (element->is_parent && !is_settled(element)) d->epoch++; /* elsewhere? */
   } else
     mwb_check(L, MW_NOMEM);
   return is_new;
@@ -295,12 +295,12 @@ static int push_known_frame(lua_State *L, hierarchy *d, mwi_stack *stack) {
   uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(engine_of(d), ptr);
   mwi_hierarchy *h = stacks_of(d);
   mwi_named *element;
-  if (slot == 0) return 0;
+  if (slot == 0) return 0;  /* unknown to the library? */
   if (identity->left > 0 && /* an address may be that of a dead object */
       lua_rawgeti(L, MWB_UPOBJECTS, slot) == LUA_TNIL)
     return 0;
   element = mwi_hierarchy_element(h, mwi_identity_handle(identity, slot));
-  if (element == NULL || stack->n == stack->size) return 0;
+  if (element == NULL || stack->n == stack->size) return 0; /* new, or full? */
   if (!push_known(L, d, stack, element)) return 0;
   mwi_hierarchy_push(h, stack, element, 1);
   element->settled = element->order;
@@ -313,9 +313,9 @@ static int push_known_frame(lua_State *L, hierarchy *d, mwi_stack *stack) {
 static int entered(lua_State *L, int status, lua_KContext depth) {
   hierarchy *d = (hierarchy *)lua_touserdata(L, 1);
   mwi_stack *stack;
-  if (status == LUA_OK || status == LUA_YIELD) return 1;
+  if (status == LUA_OK || status == LUA_YIELD) return 1; /* has none raised? */
   stack = stack_in_use(L, d);
-  if (d->open && stack->n >= depth)
+  if (d->open && stack->n >= depth) /* is the frame still there? */
     mwi_hierarchy_cut(stacks_of(d), stack, (uint32_t)depth - 1);
   return lua_error(L);
 }
@@ -326,9 +326,9 @@ static int enter(lua_State *L) {
   mwi_stack *stack = stack_of(L, d);
   int is_known = push_known_frame(L, d, stack), is_new = 0;
   uint32_t depth;
-  if (is_known && !is_told(d)) return 1;
+  if (is_known && !is_told(d)) return 1; /* is nobody to hear? */
   if (!is_known) {
-    lua_settop(L, 2);
+    lua_settop(L, 2); /* the Lua files find the name */
     mwb_object(L, "enter", 2, 1);
     is_new = push_frame(L, d, stack, 2);
     lua_settop(L, 2);
@@ -363,7 +363,7 @@ static int leave(lua_State *L) {
   mwi_stack *stack = stack_of(L, d);
   mw_handle obj;
   uint32_t depth;
-  if (!is_told(d) && is_last(L, stack)) {
+  if (!is_told(d) && is_last(L, stack)) { /* on the top, and nobody hears? */
     mwi_hierarchy_pop(stacks_of(d), stack);
     return 0;
   }
@@ -373,12 +373,12 @@ static int leave(lua_State *L) {
   depth = stack->n;
   if (mwi_hierarchy_inside(stacks_of(d), stack, obj) == 0) depth = 0;
   while (depth > 0 && stack->frames[depth - 1].obj != obj) depth--;
-  if (depth > 0 && !is_told(d)) {
+  if (depth > 0 && !is_told(d)) { /* with others above, which go, too? */
     mwi_hierarchy_cut(stacks_of(d), stack, depth - 1);
     return 0;
   }
   lua_getiuservalue(L, 1, (depth > 0) ? LEAVE : CONFUSED);
-  if (depth > 0)
+  if (depth > 0) /* was it entered? */
     lua_pushinteger(L, depth);
   else
     lua_pushvalue(L, 2);
@@ -392,7 +392,7 @@ static int cut(lua_State *L) {
   hierarchy *d = (hierarchy *)lua_touserdata(L, MWB_UPDATA);
   mwi_stack *stack;
   lua_Integer depth = lua_tointeger(L, 1);
-  if (!d->owned || engine_of(d) == NULL) return 0;
+  if (!d->owned || engine_of(d) == NULL) return 0; /* is it all over? */
   stack = stack_in_use(L, d);
   if (depth < stack->n) mwi_hierarchy_cut(stacks_of(d), stack, (uint32_t)depth);
   return 0;
@@ -402,7 +402,7 @@ static int cut(lua_State *L) {
 static void push_token(lua_State *L, uint32_t depth) {
   int top = lua_gettop(L);
   lua_getiuservalue(L, MWB_UPDATA, TOKENS);
-  if (lua_rawgeti(L, -1, depth) == LUA_TNIL) {
+  if (lua_rawgeti(L, -1, depth) == LUA_TNIL) { /* not so deep before? */
     lua_createtable(L, 1, 0);
     lua_pushinteger(L, depth);
     lua_rawseti(L, -2, 1);
@@ -449,12 +449,12 @@ static int finish(lua_State *L) {
   mwi_stack *stack;
   lua_Integer depth;
   lua_settop(L, 2);
-  if (!d->open || engine_of(d) == NULL) return 0;
+  if (!d->open || engine_of(d) == NULL) return 0; /* closed meanwhile? */
   stack = stack_in_use(L, d);
   lua_rawgeti(L, 1, 1);
   depth = lua_tointeger(L, -1);
-  if (!is_token(L, depth) || stack->n < depth) return 0;
-  if (!is_told(d)) {
+  if (!is_token(L, depth) || stack->n < depth) return 0; /* left already? */
+  if (!is_told(d)) { /* does nobody hear of what is left? */
     mwi_hierarchy_cut(stacks_of(d), stack, (uint32_t)depth - 1);
     return 0;
   }
@@ -472,11 +472,11 @@ static int lose(lua_State *L) {
   mw_handle thread = (mw_handle)lua_tointeger(L, 1);
   lua_Integer depth = lua_tointeger(L, 2);
   mwi_stack *stack;
-  if (!d->owned || engine_of(d) == NULL) return 0;
+  if (!d->owned || engine_of(d) == NULL) return 0; /* is it all over? */
   stack = (mwi_stack *)mwi_column_page(&stacks_of(d)->stacks, mw_slot(thread));
   if (stack == NULL) return 0;
   stack += mw_slot(thread) % MWI_PAGE;
-  if (stack->thread == thread && stack->n >= depth &&
+  if (stack->thread == thread && stack->n >= depth && /* is it still there? */
       stack->frames[depth - 1].order == (uint64_t)lua_tointeger(L, 3))
     mwi_hierarchy_cut(stacks_of(d), stack, (uint32_t)depth - 1);
   return 0;
@@ -528,7 +528,7 @@ static int where(lua_State *L) {
   hierarchy *d = data_of(L);
   const mwi_stack *stack = stack_of(L, d);
   const mwi_named *element = element_of(L, d, 1);
-  if (element == NULL) {
+  if (element == NULL) { /* was it never entered? */
     lua_pushinteger(L, 0);
     return 1;
   }
