@@ -77,7 +77,7 @@ void mwb_put_string(mwb_output *o, int index) {
   size_t len;
   const char *s = lua_tolstring(L, index, &len);
   lua_pushvalue(L, index);
-  if (lua_rawget(L, o->strings) == LUA_TNUMBER) {
+  if (lua_rawget(L, o->strings) == LUA_TNUMBER) { /* did it come before? */
     mwb_put_byte(o, MWB_TAG_KNOWN);
     mwb_put_count(o, (uint64_t)lua_tointeger(L, -1));
   } else {
@@ -95,9 +95,9 @@ void mwb_put_string(mwb_output *o, int index) {
 static void put_number(mwb_output *o, int index) {
   int is_integer = lua_isinteger(o->L, index);
   lua_Integer i = is_integer ? lua_tointeger(o->L, index) : -1;
-  if (i >= 0 && i < 256 - MWB_TAG_SMALL) {
+  if (i >= 0 && i < 256 - MWB_TAG_SMALL) { /* does a tag stand for it? */
     mwb_put_byte(o, MWB_TAG_SMALL + (int)i);
-  } else if (is_integer) {
+  } else if (is_integer) { /* too large, or negative? */
     mwb_put_byte(o, MWB_TAG_INTEGER);
     mwb_put_count(o, ((uint64_t)i << 1) ^ (i < 0 ? UINT64_MAX : 0));
   } else {
@@ -127,7 +127,7 @@ int mwb_put_value(mwb_output *o, int index) {
       mwb_put_string(o, index);
       return 1;
     case LUA_TLIGHTUSERDATA:
-      if (lua_touserdata(L, index) != NULL) return 0;
+      if (lua_touserdata(L, index) != NULL) return 0; /* is it not `null`? */
       mwb_put_byte(o, MWB_TAG_NULL);
       return 1;
     default:
@@ -148,7 +148,7 @@ uint64_t mwb_get_long_count(mwb_input *in) {
   int shift;
   for (shift = 0; at < in->end && shift < 64; shift += 7, at++) {
     n |= (uint64_t)(*at & 127) << shift;
-    if (*at < 128) {
+    if (*at < 128) { /* the last byte? */
       in->at = at + 1;
       return n;
     }
@@ -160,7 +160,7 @@ uint64_t mwb_get_long_count(mwb_input *in) {
 
 uint64_t mwb_get_length(mwb_input *in, unsigned size) {
   uint64_t n = mwb_get_count(in);
-  if (n > (uint64_t)(in->end - in->at) / size)
+  if (n > (uint64_t)(in->end - in->at) / size) /* more than can follow? */
     mwb_fail(in->L, "the bytes end too early");
   return n;
 }
@@ -168,13 +168,13 @@ uint64_t mwb_get_length(mwb_input *in, unsigned size) {
 /* Reads what comes behind the tag of a string. */
 static inline void get_string(mwb_input *in, int tag, mwb_item *item) {
   item->bytes = NULL;
-  if (tag == MWB_TAG_STRING) {
+  if (tag == MWB_TAG_STRING) { /* in full? */
     item->len = (size_t)mwb_get_length(in, 1);
     item->bytes = (const char *)in->at;
     in->at += item->len;
     item->n = in->strings++;
-  } else if (tag != MWB_TAG_KNOWN ||
-             (item->n = mwb_get_count(in)) >= in->strings) {
+  } else if (tag != MWB_TAG_KNOWN || /* no string at all? */
+             (item->n = mwb_get_count(in)) >= in->strings) { /* yet to come? */
     mwb_fail(in->L, "there is no such string");
   }
 }

@@ -64,7 +64,7 @@ static int cause(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)i + 1);
     return 1;
   }
-  return 0;
+  return 0; /* none, or not one of these */
 }
 
 /* Are the values of a part of two entries the same, and no objects? */
@@ -91,7 +91,7 @@ static int differs(lua_State *L) {
     if (a->obj != b->obj || a->kind != b->kind ||
         !is_same_part(L, &p, &q, i, MW_KEY) ||
         !is_same_part(L, &p, &q, i, MW_NOW)) {
-      lua_pushinteger(L, (lua_Integer)i + 1);
+      lua_pushinteger(L, (lua_Integer)i + 1); /* Lua's part compares these */
       return 1;
     }
   }

@@ -86,7 +86,7 @@ static void open_bytes(reader *r, const unsigned char *bytes, size_t len) {
   if (mwb_get_fixed(bytes + 4, 4) != mwb_checksum(bytes + 8, len - 8))
     mwb_fail(r->L, "the checksum is not right");
   r->objects = mwb_get_fixed(bytes + 16, 4);
-  if (r->objects == 0 || r->objects > (len - MWB_HEADER) / 4)
+  if (r->objects == 0 || r->objects > (len - MWB_HEADER) / 4) /* too many? */
     mwb_fail(r->L, "the bytes end too early");
   r->in.L = r->L;
   r->in.at = bytes + MWB_HEADER;
@@ -104,7 +104,7 @@ static place *place_of(const reader *r, uint64_t number) {
 static void look_at_item(reader *r, const mwb_item *item) {
   if (item->tag == MWB_TAG_OBJECT) place_of(r, item->n);
   if ((item->tag == MWB_TAG_STRING || item->tag == MWB_TAG_CLASS) &&
-      item->bytes != NULL) {
+      item->bytes != NULL) { /* not seen before? */
     lua_pushlstring(r->L, item->bytes, item->len);
     lua_rawseti(r->L, STRINGS, (lua_Integer)item->n);
   }
@@ -160,13 +160,13 @@ static void look_at_field(reader *r, uint64_t parent, const mwb_item *key,
                           const mwb_item *value) {
   place *its;
   if (value->tag == MWB_TAG_NIL) mwb_fail(r->L, "a field has no value");
-  if (value->tag != MWB_TAG_OBJECT) return;
+  if (value->tag != MWB_TAG_OBJECT) return; /* does it lead nowhere? */
   its = place_of(r, value->n);
-  if (its->parent != 0) return;
+  if (its->parent != 0) return; /* not the first that leads there? */
   its->parent = (uint32_t)parent;
-  if (key->tag == MWB_TAG_OBJECT) {
+  if (key->tag == MWB_TAG_OBJECT) { /* a late field? */
     its->by = (uint32_t)key->n;
-  } else if (r->lives) {
+  } else if (r->lives) { /* are live objects looked for? */
     push_item(r, key);
     lua_rawseti(r->L, KEYS, (lua_Integer)value->n);
   }
@@ -176,7 +176,7 @@ static void look_at_field(reader *r, uint64_t parent, const mwb_item *key,
 static inline void read_field(reader *r, uint64_t of, const mwb_item *key) {
   mwb_item value;
   get_item(r, &value);
-  if (!r->fills) {
+  if (!r->fills) { /* is this the first walk? */
     if (value.tag != MWB_TAG_INTEGER) look_at_field(r, of, key, &value);
     return;
   }
@@ -198,7 +198,7 @@ static void read_name(reader *r, place *its) {
   mwb_item name;
   get_item(r, &name);
   its->name = 0;
-  if (name.tag == MWB_TAG_NIL) return;
+  if (name.tag == MWB_TAG_NIL) return; /* without a class? */
   if (name.tag != MWB_TAG_STRING) mwb_fail(r->L, "there is no such string");
   its->name = name.n + 1;
 }
@@ -208,7 +208,7 @@ static void get_key(reader *r, mwb_item *key) {
   get_item(r, key);
   if (key->tag == MWB_TAG_NIL || key->tag == MWB_TAG_OBJECT ||
       key->tag == MWB_TAG_NULL || key->tag == MWB_TAG_CLASS ||
-      (key->tag == MWB_TAG_FLOAT && key->f != key->f))
+      (key->tag == MWB_TAG_FLOAT && key->f != key->f)) /* NaN? */
     mwb_fail(r->L, "a key is none");
 }
 
@@ -219,7 +219,7 @@ static void read_table(reader *r, uint64_t number) {
   its->mark = (uint8_t)mwb_get_byte(&r->in);
   if (its->mark > 2) mwb_fail(r->L, "a table has an unknown mark");
   read_name(r, its);
-  if (r->fills) find_table(r, number);
+  if (r->fills) find_table(r, number); /* the second walk? */
   its->list = mwb_get_length(&r->in, 1);
   key.tag = MWB_TAG_INTEGER;
   for (n = 1; n <= its->list; n++) {
@@ -240,7 +240,7 @@ static void read_userdata(reader *r, uint64_t number) {
   read_name(r, its);
   if (its->name == 0) mwb_fail(L, "a userdata has no class");
   get_item(r, &state);
-  if (!r->fills) return;
+  if (!r->fills) return; /* are there no objects yet? */
   lua_rawgeti(L, OBJECTS, (lua_Integer)number);
   append(L, USERDATA, -1);
   push_item(r, &state);
@@ -256,7 +256,7 @@ static void read_late_field(reader *r) {
   key.tag = MWB_TAG_OBJECT;
   key.n = mwb_get_count(&r->in);
   place_of(r, key.n);
-  if (r->fills) find_table(r, number);
+  if (r->fills) find_table(r, number); /* the second walk? */
   read_field(r, number, &key);
 }
 
@@ -266,7 +266,7 @@ static void read_all(reader *r, const mwb_input *body) {
   r->in = *body;
   while (r->in.at < r->in.end) {
     int kind = mwb_get_byte(&r->in);
-    if (kind == MWB_ITEM_FIELD) {
+    if (kind == MWB_ITEM_FIELD) { /* a field that has waited? */
       read_late_field(r);
       continue;
     }
@@ -298,7 +298,7 @@ static int fits(const reader *r, const place *its) {
   yes = lua_rawget(L, STAYS) == LUA_TNIL;
   mwb_push_class(L, top);
   yes = yes && lua_isnil(L, -1) == (its->name == 0);
-  if (yes && its->name != 0) {
+  if (yes && its->name != 0) { /* of the class of that name? */
     lua_pushvalue(L, KIND);
     lua_pushvalue(L, top);
     lua_call(L, 1, 1);
@@ -328,7 +328,7 @@ static int find_child(reader *r, uint64_t number) {
   lua_settop(L, CLASSES);
   lua_rawgeti(L, OBJECTS, its->parent); /* OBJECT */
   mwb_push_contents(L, OBJECT);
-  if (its->by != 0)
+  if (its->by != 0) /* is an object the key? */
     lua_rawgeti(L, OBJECTS, its->by);
   else
     lua_rawgeti(L, KEYS, (lua_Integer)number);
@@ -338,7 +338,7 @@ static int find_child(reader *r, uint64_t number) {
   if (its->kind == MWB_ITEM_TABLE &&
       (!mwb_is_contents(L, r->s, OBJECT, &r->walk) ||
        !mwb_enters(L, r->s, r->reach, OBJECT)))
-    return 0;
+    return 0; /* a class, or left out by the rule? */
   stay(r, number);
   return 1;
 }
@@ -357,12 +357,12 @@ static int find_live(reader *r) {
   r->walk.entered = STAYS;
   r->reach = mw_tree_reach(r->s->engine, mwb_handle_of(L, r->s, INTO));
   mwb_begin_scan(r->s);
-  if (r->reach == 0) {
+  if (r->reach == 0) { /* nobody has looked below it? */
     mwb_find_classes(L, r->s, INTO, CLASSES);
     r->walk.any = 1;
   }
   lua_pushvalue(L, INTO);
-  if (!fits(r, r->places)) return 0;
+  if (!fits(r, r->places)) return 0; /* a root of another kind? */
   stay(r, 1);
   do {
     for (found = waits = 0, n = 2; n <= r->objects; n++) {
@@ -387,7 +387,7 @@ static int differs(lua_State *L) {
     if (!mwb_is_same(L, key + 1, key + 2)) return 1;
   }
   for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_pop(L, 1)) n--;
-  return n != 0;
+  return n != 0; /* not as many? */
 }
 
 /* Notes what the object with a number is: one that fields lead to, for states
@@ -396,15 +396,15 @@ static void compare(const reader *r, uint64_t number) {
   lua_State *L = r->L;
   const place *its = &r->places[number - 1];
   int mark = 0;
-  if (!r->lives && its->mark == 0) return;
+  if (!r->lives && its->mark == 0) return; /* nothing to note? */
   lua_settop(L, CLASSES);
   lua_rawgeti(L, OBJECTS, (lua_Integer)number); /* OBJECT */
   if (its->parent != 0 && lua_rawlen(L, USERDATA) > 0) {
-    lua_pushvalue(L, OBJECT);
+    lua_pushvalue(L, OBJECT); /* a state may hold it, too */
     lua_pushboolean(L, 1);
     lua_rawset(L, HELD);
   }
-  if (its->live && its->kind == MWB_ITEM_TABLE) {
+  if (its->live && its->kind == MWB_ITEM_TABLE) { /* may it have to change? */
     mwb_push_contents(L, OBJECT);
     lua_rawgeti(L, TABLES, (lua_Integer)number);
     if (differs(L)) {
@@ -428,7 +428,7 @@ static void make_object(const reader *r, uint64_t number) {
   const place *its = &r->places[number - 1];
   int is_userdata = its->kind == MWB_ITEM_USERDATA;
   lua_settop(L, CLASSES);
-  if (its->live || its->name == 0) {
+  if (its->live || its->name == 0) { /* is a plain table enough? */
     lua_createtable(L, (int)its->list, (int)its->pairs);
   } else {
     lua_pushvalue(L, MAKE);
@@ -439,13 +439,13 @@ static void make_object(const reader *r, uint64_t number) {
       mwb_fail(L, "a class has made an object of another kind");
   }
   if (!is_userdata) {
-    if (its->name == 0)
+    if (its->name == 0) /* surely not intercepted? */
       lua_pushvalue(L, OBJECT);
     else
       mwb_push_contents(L, OBJECT);
     lua_rawseti(L, TABLES, (lua_Integer)number);
   }
-  if (!its->live) lua_rawseti(L, OBJECTS, (lua_Integer)number);
+  if (!its->live) lua_rawseti(L, OBJECTS, (lua_Integer)number); /* is it new? */
 }
 
 /* restore(bytes, make, named, into, kind) -> the root, and what is on the stack
@@ -497,12 +497,12 @@ static int set_mark(lua_State *L) {
   int mark = (int)luaL_checkinteger(L, 2);
   mw_clock marks = mwb_marks(L, s);
   lua_settop(L, 1);
-  if (mark == 0) {
+  if (mark == 0) { /* is the mark taken away? */
     mw_handle h = mwb_handle_of(L, s, 1);
     if (h != MW_NONE) mw_clock_untag(s->engine, marks, h);
     return 0;
   }
-  if (mw_clock_now(s->engine, marks) % 2 != mark - 1)
+  if (mw_clock_now(s->engine, marks) % 2 != mark - 1) /* of the other mark? */
     mw_clock_advance(s->engine, marks);
   mwb_check(
       L, mw_clock_tag(s->engine, marks, mwb_identify(L, s, "restore", 1, 1)));

@@ -110,11 +110,11 @@ static void refuse(writer *w, const char *what, int key) {
   lua_Integer at = w->current, n = 1;
   lua_pushstring(L, what);
   lua_rawseti(L, WAY, n++);
-  if (key != 0) {
+  if (key != 0) { /* is it about a field? */
     lua_pushvalue(L, key);
     lua_rawseti(L, WAY, n++);
   }
-  while (at > 1) {
+  while (at > 1) { /* up to the root */
     lua_rawgeti(L, QUEUE, 3 * at - 1);
     lua_rawseti(L, WAY, n++);
     lua_rawgeti(L, QUEUE, 3 * at);
@@ -159,9 +159,9 @@ static lua_Integer number_of(const writer *w) {
 static void put_object(writer *w, int key) {
   lua_State *L = w->L;
   lua_Integer n = number_of(w);
-  if (n == 0) {
+  if (n == 0) { /* the first time it is met? */
     lua_pushvalue(L, -1);
-    if (lua_rawget(L, NAMES) == LUA_TSTRING) {
+    if (lua_rawget(L, NAMES) == LUA_TSTRING) { /* a class with a name? */
       mwb_put_byte(&w->out, MWB_TAG_CLASS);
       mwb_put_string(&w->out, lua_gettop(L));
       lua_pop(L, 1);
@@ -182,7 +182,7 @@ static void put_value(writer *w, int key) {
   int type = lua_type(L, -1);
   if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
     put_object(w, key);
-  } else if (!mwb_put_value(&w->out, lua_gettop(L))) {
+  } else if (!mwb_put_value(&w->out, lua_gettop(L))) { /* not to be saved? */
     refuse(w, lua_pushfstring(L, "a %s", luaL_typename(L, -1)), key);
   }
   lua_pop(L, 1);
@@ -201,13 +201,13 @@ static void put_value(writer *w, int key) {
 static int compare_keys(const void *left, const void *right) {
   const sortable *a = (const sortable *)left, *b = (const sortable *)right;
   int order = COMPARE(a->kind, b->kind);
-  if (order != 0) return order;
+  if (order != 0) return order; /* of different kinds? */
   if (a->kind == STRING) {
     order = memcmp(a->string, b->string, (a->len < b->len) ? a->len : b->len);
     return (order != 0) ? order : COMPARE(a->len, b->len);
   }
   order = COMPARE(a->f, b->f);
-  if (order == 0) order = COMPARE(a->is_float, b->is_float);
+  if (order == 0) order = COMPARE(a->is_float, b->is_float); /* alike so far? */
   return (order != 0) ? order : COMPARE(a->i, b->i);
 }
 
@@ -272,7 +272,7 @@ static void gather(writer *w) {
         type == LUA_TTABLE || type == LUA_TUSERDATA || lua_istable(L, -1);
     lua_rawseti(L, VALUES, ++n);
     if (w->elements == n - 1 && type == LUA_TNUMBER && lua_isinteger(L, -1) &&
-        lua_tointeger(L, -1) == n) {
+        lua_tointeger(L, -1) == n) { /* the list's next element? */
       w->elements = n;
     } else {
       lua_pushvalue(L, -1);
@@ -286,11 +286,11 @@ static void gather(writer *w) {
 static int is_state(writer *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L), yes;
-  if (!lua_istable(L, top)) return 1;
-  if (!mwb_is_contents(L, w->s, CURRENT, &w->walk)) {
+  if (!lua_istable(L, top)) return 1; /* only tables are asked about */
+  if (!mwb_is_contents(L, w->s, CURRENT, &w->walk)) { /* is it a class? */
     lua_pushvalue(L, top);
     lua_rawget(L, NAMES);
-  } else if (lua_isnil(L, DESCEND)) {
+  } else if (lua_isnil(L, DESCEND)) { /* as a deep watch would? */
     return !w->asks || mwb_enters(L, w->s, w->reach, CURRENT);
   } else {
     lua_pushvalue(L, DESCEND);
@@ -311,7 +311,7 @@ static void wait(writer *w) {
   int key = lua_gettop(L) - 1;
   lua_Integer n;
   lua_pushvalue(L, key);
-  if (lua_rawget(L, WAITING) == LUA_TNIL) {
+  if (lua_rawget(L, WAITING) == LUA_TNIL) { /* the first to wait for it? */
     lua_newtable(L);
     lua_replace(L, key + 2);
     lua_pushvalue(L, key);
@@ -332,12 +332,12 @@ static int is_now(writer *w, lua_Integer at) {
   int type = push_key(w, at), yes;
   lua_rawgeti(L, VALUES, at);
   yes = is_state(w);
-  if (yes && (type == LUA_TTABLE || type == LUA_TUSERDATA)) {
+  if (yes && (type == LUA_TTABLE || type == LUA_TUSERDATA)) { /* object key? */
     lua_Integer n;
     lua_pushvalue(L, -2);
     n = number_of(w);
     lua_pop(L, 1);
-    yes = n > 0 && n <= w->current;
+    yes = n > 0 && n <= w->current; /* visited already? */
     if (!yes) wait(w);
   }
   lua_settop(L, IGNORED);
@@ -355,14 +355,14 @@ static lua_Integer sort_fields(writer *w, size_t *n) {
   lua_Integer list = w->has_objects ? 0 : w->elements, i;
   size_t count = 0;
   for (i = list + 1; i <= w->fields; i++) {
-    if (w->has_objects && !is_now(w, i)) continue;
-    if (i == list + 1 && i <= w->elements)
+    if (w->has_objects && !is_now(w, i)) continue; /* no state, or later? */
+    if (i == list + 1 && i <= w->elements) /* does it lengthen the list? */
       list = i;
     else
       add_key(w, count++, i);
   }
   sort(w->keys, count);
-  if (list > 0 && count > 0 &&
+  if (list > 0 && count > 0 && /* must a key stand before an element? */
       (w->keys[0].kind < NUMBER ||
        (w->keys[0].kind == NUMBER && w->keys[0].f < (lua_Number)list))) {
     for (; list > 0; list--) add_key(w, count++, list);
@@ -376,7 +376,7 @@ static lua_Integer sort_fields(writer *w, size_t *n) {
 static void put_element(writer *w, lua_Integer at) {
   lua_State *L = w->L;
   lua_rawgeti(L, VALUES, at);
-  if (!mwb_put_value(&w->out, IGNORED + 1)) {
+  if (!mwb_put_value(&w->out, IGNORED + 1)) { /* an object, or refused? */
     push_key(w, at);
     lua_insert(L, IGNORED + 1);
     put_value(w, IGNORED + 1);
@@ -402,7 +402,7 @@ static void put_fields(writer *w) {
   for (pairs = more; pairs < n && w->keys[pairs].kind < OBJECT;) pairs++;
   mwb_put_count(&w->out, pairs - more);
   for (; i < n; i++) {
-    if (i >= pairs) {
+    if (i >= pairs) { /* is the key an object? */
       put_late_field(w, w->current, w->keys[i].i);
     } else {
       push_key(w, w->keys[i].at);
@@ -420,7 +420,7 @@ static void put_waiting(writer *w) {
   lua_settop(L, BEFORE);
   lua_rawgeti(L, QUEUE, 3 * n - 2); /* CURRENT */
   lua_pushvalue(L, CURRENT);
-  if (lua_rawget(L, WAITING) == LUA_TNIL) return;
+  if (lua_rawget(L, WAITING) == LUA_TNIL) return; /* do no fields wait? */
   for (i = 1; lua_rawgeti(L, CURRENT + 1, i) != LUA_TNIL; i += 2) {
     w->current = lua_tointeger(L, -1);
     put_late_field(w, w->current, n);
@@ -445,23 +445,23 @@ static void push_class_name(writer *w) {
   lua_pushvalue(L, DESCRIBE);
   lua_pushvalue(L, CURRENT);
   if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_CLASSBEFORE) == LUA_TNIL) {
-    lua_pop(L, 1);
+    lua_pop(L, 1); /* the class is as it is now */
     mwb_push_class(L, CURRENT);
   }
   if (is_table && (!lua_toboolean(L, -1) || mwb_is_no_class(L, -1))) {
-    lua_settop(L, top);
+    lua_settop(L, top); /* no class to be named */
     lua_pushnil(L);
     return;
   }
   lua_pushvalue(L, -1);
-  if (is_table && lua_rawget(L, NAMES) == LUA_TSTRING) {
+  if (is_table && lua_rawget(L, NAMES) == LUA_TSTRING) { /* is it named? */
     lua_replace(L, top + 1);
     lua_settop(L, top + 1);
     return;
   }
   lua_settop(L, top + 3);
   lua_call(L, 2, is_table ? 1 : 2);
-  if (lua_type(L, top + 1) == LUA_TSTRING) return;
+  if (lua_type(L, top + 1) == LUA_TSTRING) return; /* has it been named? */
   refuse(w,
          is_table ? "an object of a class without a name"
                   : "a userdata without a name and a snapshot",
@@ -501,7 +501,7 @@ static void put_userdata(writer *w) {
   lua_settop(L, IGNORED);
   push_class_name(w);
   if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_STATE) == LUA_TTABLE) {
-    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -1, 1); /* as before open transactions */
     lua_replace(L, -3);
   }
   lua_pop(L, 1);
@@ -522,8 +522,8 @@ static void put_objects(writer *w) {
       put_table(w);
     else
       put_userdata(w);
-    if (w->walk.late) refuse(w, NULL, 0);
-    if (w->waiting > 0) put_waiting(w);
+    if (w->walk.late) refuse(w, NULL, 0); /* was a class taken for state? */
+    if (w->waiting > 0) put_waiting(w);   /* perhaps for this object? */
   }
 }
 
@@ -586,7 +586,7 @@ static int snapshot(lua_State *L) {
   lua_pushvalue(L, ROOT);
   add_object(&w, BEFORE + 1);
   put_objects(&w);
-  if (w.waiting > 0) refuse_waiting(&w);
+  if (w.waiting > 0) refuse_waiting(&w); /* a key nothing else leads to? */
   bytes = w.out.bytes;
   n = w.out.n;
   mwb_put_fixed(bytes + 16, (uint64_t)w.objects, 4);
