@@ -74,7 +74,7 @@ mwb_lane *mwb_push_lane(lua_State *L, mwb_state *s) {
   lua_pushthread(L);
   lua_pushinteger(L, s->trace->threads + MWB_MAIN + 1);
   lua_pushlightuserdata(L, s);
-  if (lua_pcall(L, 3, 1, 0) != LUA_OK) {
+  if (lua_pcall(L, 3, 1, 0) != LUA_OK) { /* no memory? */
     lua_pop(L, 1);
     return NULL;
   }
@@ -87,7 +87,7 @@ mw_thread mwb_thread(lua_State *L, mwb_state *s) {
   mw_thread number;
   if (L == s->main) return MWB_MAIN;
   lane = mwb_push_lane(L, s);
-  if (lane == NULL) return 0;
+  if (lane == NULL) return 0; /* no memory? */
   number = lane->number;
   lua_pop(L, 1);
   return number;
@@ -104,11 +104,11 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
   (void)status;
   (void)context;
   lua_pop(L, 1);
-  if (lane != NULL && lane->since != 0) {
+  if (lane != NULL && lane->since != 0) { /* is the wait to be counted? */
     lane->waited = mwb_waited(lane);
     lane->since = 0;
   }
-  if (s->engine != NULL)
+  if (s->engine != NULL) /* not closed meanwhile? */
     mw_trace_end(s->engine, (uint64_t)lua_tointeger(L, 1), NULL, 0);
   return lua_gettop(L) - 1;
 }
@@ -121,7 +121,7 @@ static int yield(lua_State *L) {
   uint64_t id;
   if (s->engine == NULL || !lua_isyieldable(L)) return lua_yield(L, n);
   lane = mwb_known_lane(L, s);
-  if (lane == NULL || lane->open == 0) return lua_yield(L, n);
+  if (lane == NULL || lane->open == 0) return lua_yield(L, n); /* no scopes? */
   id = mwb_trace_begin(L, s, "coroutine", "suspended", 9);
   lane->since = mwb_now(NULL);
   lua_pushinteger(L, (lua_Integer)id);
@@ -136,11 +136,11 @@ static void put_yield(lua_State *L, const mwb_state *s, int ours) {
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, LUA_COLIBNAME) == LUA_TTABLE) {
     lua_getfield(L, -1, "yield");
-    if (ours && lua_iscfunction(L, -1)) {
+    if (ours && lua_iscfunction(L, -1)) { /* else the program has its own */
       mwb_keep(L, s, MWB_YIELD);
       mwb_push_function(L, s, yield);
       lua_setfield(L, -2, "yield");
-    } else if (!ours && lua_tocfunction(L, -1) == yield) {
+    } else if (!ours && lua_tocfunction(L, -1) == yield) { /* still ours? */
       mwb_push(L, s, MWB_YIELD);
       lua_setfield(L, -3, "yield");
     }

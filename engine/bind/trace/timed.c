@@ -126,7 +126,7 @@ static element *push_element(lua_State *L, const mwb_lane *lane) {
   for (;;) {
     lua_Integer place = next_place(lane);
     element *e;
-    if (lua_rawgeti(L, -1, place) == LUA_TNIL) {
+    if (lua_rawgeti(L, -1, place) == LUA_TNIL) { /* never so many open? */
       lua_pop(L, 1);
       e = (element *)lua_newuserdatauv(L, sizeof(element), COLUMNED);
       memset(e, 0, sizeof(element));
@@ -135,7 +135,7 @@ static element *push_element(lua_State *L, const mwb_lane *lane) {
       lua_rawseti(L, -3, place);
     }
     e = (element *)lua_touserdata(L, -1);
-    if (place == next_place(lane)) return e;
+    if (place == next_place(lane)) return e; /* is the list as it was? */
     lua_pop(L, 1);
   }
 }
@@ -189,10 +189,10 @@ static void count_scope(lua_State *L, scope *sc, int index, int column) {
     outer = e->outer[MWB_COUNTING];
     if (is_same(e->name, mine->name)) same |= e->counts & COUNTS_NAME;
     if (is_same(e->column, mine->column)) same |= e->counts & COUNTS_COLUMN;
-    if ((same & sc->counts) == 0) continue;
-    if (push_scope(L, lane, e)) {
+    if ((same & sc->counts) == 0) continue; /* does it take nothing? */
+    if (push_scope(L, lane, e)) { /* does the program still have it? */
       sc->counts &= ~same;
-      if (sc->counts == 0) break;
+      if (sc->counts == 0) break; /* is nothing left to it? */
     } else { /* it ends when its finaliser runs, if that ever does */
       unlink_element(sc->lane, e, MWB_COUNTING);
       e->counts = 0;
@@ -231,8 +231,8 @@ static void end_traced(lua_State *L, scope *sc) {
   mwb_state *s = sc->state;
   const char *args = NULL;
   size_t len = 0;
-  if (sc->id == 0 || !mwb_is_running(s)) return;
-  if (sc->changed) {
+  if (sc->id == 0 || !mwb_is_running(s)) return; /* not traced, or over? */
+  if (sc->changed) { /* has the begin not said it all? */
     lua_getiuservalue(L, 1, DATA);
     args = mwb_args(L, s, -1, &len);
     lua_pop(L, 1);
@@ -243,19 +243,19 @@ static void end_traced(lua_State *L, scope *sc) {
 static void end_scope(lua_State *L, scope *sc) {
   mwb_state *s = sc->state;
   int64_t time = 0;
-  if (!sc->open || s->engine == NULL) return;
+  if (!sc->open || s->engine == NULL) return; /* closed, or all is? */
   if (sc->measured)
     time = mwb_now(NULL) - sc->begun - (mwb_waited(sc->lane) - sc->waited);
   sc->open = 0;
   mwb_turn_context(s);
   if (sc->at != NULL) unlink_element(sc->lane, sc->at, MWB_OPEN);
-  if (sc->at != NULL && sc->at->counts != 0)
+  if (sc->at != NULL && sc->at->counts != 0) /* does its time count? */
     unlink_element(sc->lane, sc->at, MWB_COUNTING);
   if (sc->column && --s->trace->columns == 0) mwb_note_measuring(L, s, 0);
   sc->lane->open--;
   if (sc->lane->number != MWB_MAIN) s->trace->scopes--;
   end_traced(L, sc);
-  if (sc->data) {
+  if (sc->data) { /* let go of what it holds */
     lua_pushnil(L);
     lua_setiuservalue(L, 1, DATA);
   }
@@ -277,7 +277,7 @@ static int finish_scope(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   scope *sc = (scope *)lua_touserdata(L, 1);
   if (sc == s->trace->idle || !mwb_is_of(L, s, 1, MWB_SCOPE) || !sc->open)
-    return 0;
+    return 0; /* never open, or ended already? */
   lua_settop(L, 1);
   if (!mwb_put_off(L, s)) end_scope(L, sc);
   return 0;
@@ -287,7 +287,7 @@ static int finish_scope(lua_State *L) {
 ** data.  Returns 0 if the scope is not traced. */
 static int push_data(lua_State *L, scope *sc) {
   if (!sc->open || sc->id == 0 || !mwb_is_running(sc->state)) return 0;
-  if (lua_getiuservalue(L, 1, DATA) == LUA_TNIL) {
+  if (lua_getiuservalue(L, 1, DATA) == LUA_TNIL) { /* its first data? */
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, -1);
@@ -322,16 +322,16 @@ static int bad_data(lua_State *L, const char *name, const char *expected) {
 /* scope:increment(key[, n]) */
 static int increment_data(lua_State *L) {
   scope *sc = check_data(L, mwb_state_of(L), "increment");
-  if (lua_isnil(L, 3)) {
+  if (lua_isnil(L, 3)) { /* by one? */
     lua_pushinteger(L, 1);
     lua_replace(L, 3);
   }
   if (lua_type(L, 3) != LUA_TNUMBER)
     return mwb_bad_argument(L, "increment", 3, 2, "number");
-  if (!push_data(L, sc)) return 0;
+  if (!push_data(L, sc)) return 0; /* is nobody going to read it? */
   lua_pushvalue(L, 2);
   lua_pushvalue(L, 2);
-  if (lua_rawget(L, 4) == LUA_TNIL) {
+  if (lua_rawget(L, 4) == LUA_TNIL) { /* not counted before? */
     lua_pop(L, 1);
     lua_pushinteger(L, 0);
   }
@@ -346,7 +346,7 @@ static int increment_data(lua_State *L) {
 ** value is nil. */
 static void push_set(lua_State *L, const mwb_state *s) {
   lua_pushvalue(L, 2);
-  if (lua_rawget(L, 4) != LUA_TNIL) return;
+  if (lua_rawget(L, 4) != LUA_TNIL) return; /* is anything there? */
   lua_pop(L, 1);
   lua_newtable(L);
   mwb_push(L, s, MWB_SET);
@@ -374,7 +374,7 @@ static int insert_data(lua_State *L) {
   n = lua_rawlen(L, 5);
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, 5, (lua_Integer)i);
-    if (lua_rawequal(L, -1, 3)) return 0;
+    if (lua_rawequal(L, -1, 3)) return 0; /* a member already? */
     lua_pop(L, 1);
   }
   lua_pushvalue(L, 3);
@@ -434,7 +434,7 @@ static void open_scope(mwb_state *s, scope *sc) {
 
 /* Gives the scope at SCOPE a copy of the args, plus `reverse`. */
 static void copy_args(lua_State *L, scope *sc) {
-  if (lua_isnil(L, ARGS) && lua_isnil(L, REVERSE)) return;
+  if (lua_isnil(L, ARGS) && lua_isnil(L, REVERSE)) return; /* has it no data? */
   sc->data = 1;
   lua_newtable(L);
   if (lua_istable(L, ARGS)) {
@@ -484,7 +484,7 @@ static void begin_measured(lua_State *L, scope *sc) {
   mwb_state *s = sc->state;
   sc->measured = 1;
   sc->begun = mwb_now(NULL);
-  if (lua_isnil(L, COLUMN)) return;
+  if (lua_isnil(L, COLUMN)) return; /* is nothing added up? */
   count_scope(L, sc, SCOPE, COLUMN);
   s->trace->columns++;
 }
@@ -495,7 +495,7 @@ static int timed_fully(lua_State *L, mwb_state *s) {
   int measured;
   read_options(L);
   measured = s->trace->timing || !lua_isnil(L, COLUMN);
-  if (!measured && !mwb_is_running(s)) {
+  if (!measured && !mwb_is_running(s)) { /* does nobody ask? */
     lua_pushvalue(L, UP_IDLE);
     return 1;
   }
@@ -504,7 +504,7 @@ static int timed_fully(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, SCOPE);
   set_lane(L, s, SCOPE, sc);
-  if (mwb_is_running(s)) push_args(L, sc);
+  if (mwb_is_running(s)) push_args(L, sc); /* unless a finaliser ended it */
   if (!lua_isnil(L, COLUMN)) mwb_note_measuring(L, s, 1);
   add_scope(L, sc, SCOPE, NAME);
   open_scope(s, sc);
@@ -532,10 +532,10 @@ static int timed_quickly(lua_State *L, mwb_state *s) {
 
 static int timed(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  if (s->pending) mwb_slice(L, s);
+  if (s->pending) mwb_slice(L, s); /* is work due? */
   if (lua_type(L, NAME) != LUA_TSTRING)
     return mwb_bad_argument(L, "timed", NAME, 1, "string");
-  if (s->trace->timing || !lua_isnoneornil(L, OPTIONS))
+  if (s->trace->timing || !lua_isnoneornil(L, OPTIONS)) /* more than a trace? */
     return timed_fully(L, s);
   if (mwb_is_running(s)) return timed_quickly(L, s);
   lua_pushvalue(L, UP_IDLE);
@@ -598,7 +598,7 @@ static int outermost_scope(lua_State *L) {
   lua_settop(L, 0);
   if (e != NULL) mwb_push_lane(L, s);
   for (; e != NULL; e = e->inner[MWB_OPEN])
-    if (push_scope(L, 1, e)) return 1;
+    if (push_scope(L, 1, e)) return 1; /* not dropped by the program? */
   lua_pushnil(L);
   return 1;
 }

@@ -90,7 +90,7 @@ static const char *push_label(lua_State *L, const mwb_state *s, int index,
   mwb_push(L, s, MWB_LABEL);
   lua_pushvalue(L, index);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK || lua_type(L, -1) != LUA_TSTRING)
-    return NULL;
+    return NULL; /* it failed, or has no name */
   return lua_tolstring(L, -1, len);
 }
 
@@ -98,15 +98,15 @@ static const char *push_label(lua_State *L, const mwb_state *s, int index,
 static void set_value(lua_State *L, mwb_state *s, int index,
                       mw_trace_value *v) {
   mw_handle h;
-  if (set_plain(L, index, v)) return;
+  if (set_plain(L, index, v)) return; /* is that all of it? */
   h = (lua_type(L, index) == LUA_TLIGHTUSERDATA) ? MW_NONE
                                                  : mwb_handle_of(L, s, index);
   v->value.type = (h == MW_NONE) ? MW_TOTHER : MW_TOBJECT;
   v->value.u.i = (int64_t)h;
-  if (h != MW_NONE && mw_trace_has_object(s->engine, h)) return;
+  if (h != MW_NONE && mw_trace_has_object(s->engine, h)) return; /* labelled? */
   if (lua_type(L, index) == LUA_TTABLE || lua_type(L, index) == LUA_TUSERDATA)
     v->string = push_label(L, s, index, &v->len);
-  if (v->string == NULL && h == MW_NONE) {
+  if (v->string == NULL && h == MW_NONE) { /* nothing to call it by? */
     v->string = luaL_typename(L, index);
     v->len = strlen(v->string);
   }
@@ -116,7 +116,7 @@ static void set_value(lua_State *L, mwb_state *s, int index,
 ** type. */
 static void set_key(lua_State *L, int index, mw_trace_details *details) {
   mw_trace_value key;
-  if (!set_plain(L, index, &key)) {
+  if (!set_plain(L, index, &key)) { /* an object, then? */
     key.value.type = MW_TSTRING;
     key.string = luaL_typename(L, index);
     key.len = strlen(key.string);
@@ -131,7 +131,7 @@ static void set_key(lua_State *L, int index, mw_trace_details *details) {
 #define WHERE_SIZE (LUA_IDSIZE + 16)
 static size_t write_where(lua_State *L, char *text) {
   lua_Debug ar;
-  if (!mwb_find_caller(L, &ar)) return 0;
+  if (!mwb_find_caller(L, &ar)) return 0; /* called by C alone? */
   return (size_t)snprintf(text, WHERE_SIZE, "%s:%d", ar.short_src,
                           ar.currentline);
 }
@@ -148,7 +148,7 @@ uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
   set_key(L, KEY, &details);
   set_value(L, s, OLD, &details.old);
   set_value(L, s, VALUE, &details.now);
-  if (!mw_trace_has_object(s->engine, h))
+  if (!mw_trace_has_object(s->engine, h)) /* does it need a label? */
     details.label = push_label(L, s, OBJECT, &details.label_len);
   if (s->trace->sources & MWB_WHERE) {
     details.where_len = write_where(L, where);
@@ -173,7 +173,7 @@ void mwb_trace_heard(lua_State *L, mwb_state *s, uint64_t id, uint64_t guards) {
   int top = lua_gettop(L);
   const char *context;
   size_t len = 0;
-  if (guards == 0 || !mwb_is_running(s)) return;
+  if (guards == 0 || !mwb_is_running(s)) return; /* nobody heard, or asks? */
   context = push_contexts(L, s, &len);
   mw_trace_heard(s->engine, id, guards, context, len);
   lua_settop(L, top);
@@ -183,7 +183,7 @@ void mwb_trace_batch(lua_State *L, mwb_state *s, uint64_t guards) {
   mw_trace_details details;
   mw_thread thread;
   int top = lua_gettop(L);
-  if (guards == 0 || !mwb_is_running(s)) return;
+  if (guards == 0 || !mwb_is_running(s)) return; /* nobody heard, or asks? */
   thread = mwb_thread(L, s);
   memset(&details, 0, sizeof(details));
   details.key.type = MW_TABSENT;
@@ -276,12 +276,12 @@ static int read_sources(lua_State *L, int index) {
   int bits = 0;
   if (lua_isnil(L, index)) return 0;
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
-    if (lua_type(L, -2) == LUA_TNUMBER)
+    if (lua_type(L, -2) == LUA_TNUMBER) /* an element of a list? */
       bits |= source_bit(L, -1);
-    else if (lua_toboolean(L, -1))
+    else if (lua_toboolean(L, -1)) /* name = true? */
       bits |= source_bit(L, -2);
     else
-      source_bit(L, -2);
+      source_bit(L, -2); /* is there such a source? */
   }
   return bits;
 }
@@ -358,7 +358,7 @@ static int start(lua_State *L) {
 static void stop_trace(lua_State *L, trace *t) {
   mwb_state *s = t->state;
   if (s->engine == NULL || mw_trace_running(s->engine) != t->ring) return;
-  if (t->ring == NULL) return;
+  if (t->ring == NULL) return; /* not opened, or freed already? */
   mw_trace_stop(s->engine, t->ring);
   s->trace->sources = 0;
   mwb_need(s, MWB_TRACES, 0);
@@ -371,7 +371,7 @@ static int stop(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   trace *t = check_trace(L, s, "stop");
   lua_settop(L, 1);
-  if (mwb_put_off(L, s)) return 1;
+  if (mwb_put_off(L, s)) return 1; /* at work: it waits */
   stop_trace(L, t);
   lua_settop(L, 1);
   return 1;

@@ -137,7 +137,7 @@ static void put_quoted(encoder *en, const char *s, size_t len) {
     unsigned char c = (unsigned char)s[i];
     char escaped[] = {'\\', '\\', 'x', hex[c >> 4], hex[c & 15]};
     n = mwi_json_character(s + i, len - i);
-    if (n == 0 || c < 0x20 || c == '<' || c == '"' || c == '\\') {
+    if (n == 0 || c < 0x20 || c == '<' || c == '"' || c == '\\') { /* escape? */
       mwi_json_put(&en->out, escaped, sizeof(escaped));
       n = 1;
     } else {
@@ -151,7 +151,7 @@ static void put_text_key(encoder *en, int index) {
   size_t len;
   const char *s = lua_tolstring(en->L, index, &len);
   if (en->is_event && ((len > 0 && *s == '[') || !mwi_json_is_utf8(s, len))) {
-    mwi_json_literal(&en->out, "\"");
+    mwi_json_literal(&en->out, "\""); /* ambiguous as it is */
     put_quoted(en, s, len);
     mwi_json_literal(&en->out, "\"");
   } else {
@@ -167,15 +167,15 @@ static void put_other_key(encoder *en, int index, lua_Unsigned *objects) {
   mwi_json_put(&en->out, "\"[", en->is_event ? 2 : 1);
   if (lua_type(L, index) == LUA_TBOOLEAN) {
     put_value(en, index, MAX_DEPTH);
-  } else if (lua_type(L, index) != LUA_TNUMBER) {
+  } else if (lua_type(L, index) != LUA_TNUMBER) { /* an object? */
     mwi_json_put(&en->out, name, strlen(name));
-    if (++*objects > 1) {
+    if (++*objects > 1) { /* not the first such key? */
       mwi_json_literal(&en->out, " ");
       mwi_json_integer(&en->out, (int64_t)*objects);
     }
-  } else if (x - x == 0) {
+  } else if (x - x == 0) { /* finite? */
     put_number(en, index);
-  } else {
+  } else { /* NaN is no key */
     mwi_json_put(&en->out, (x > 0) ? "inf" : "-inf", (x > 0) ? 3 : 4);
   }
   mwi_json_put(&en->out, en->is_event ? "]\"" : "\"", en->is_event ? 2 : 1);
@@ -197,7 +197,7 @@ static void put_rest(encoder *en, int is_list, lua_Unsigned n) {
 static void put_array(encoder *en, int index, lua_Unsigned n, int depth) {
   lua_Unsigned i;
   mwi_json_literal(&en->out, "[");
-  for (i = 1; i <= n && (i == 1 || !is_full(en)); i++) {
+  for (i = 1; i <= n && (i == 1 || !is_full(en)); i++) { /* at least one */
     if (i > 1) mwi_json_literal(&en->out, ",");
     lua_rawgeti(en->L, index, (lua_Integer)i);
     put_value(en, lua_gettop(en->L), depth);
@@ -213,7 +213,7 @@ static void put_object(encoder *en, int index, lua_Unsigned all, int depth) {
   mwi_json_literal(&en->out, "{");
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     int top = lua_gettop(L);
-    if (n > 0 && is_full(en)) {
+    if (n > 0 && is_full(en)) { /* at least one is shown */
       lua_pop(L, 2);
       break;
     }
@@ -234,17 +234,17 @@ static void put_table(encoder *en, int index, int depth) {
   lua_State *L = en->L;
   int top = lua_gettop(L), is_list;
   lua_Unsigned n;
-  if (!lua_checkstack(L, LUA_MINSTACK)) {
+  if (!lua_checkstack(L, LUA_MINSTACK)) { /* no room for what is below? */
     mwi_json_literal(&en->out, "\"\xE2\x80\xA6 a table\"");
     return;
   }
-  if (mwb_push_shadow(L, index)) index = lua_gettop(L);
+  if (mwb_push_shadow(L, index)) index = lua_gettop(L); /* intercepted? */
   n = count_fields(L, index, &is_list);
   if (depth >= MAX_DEPTH)
     mwi_json_form(&en->out,
                   "\"\xE2\x80\xA6 a table with %d field%s, deeper than 8\"",
                   (int64_t)n, (n == 1) ? "" : "s");
-  else if (is_list && depth > 0)
+  else if (is_list && depth > 0) /* the outermost is an object */
     put_array(en, index, n, depth + 1);
   else
     put_object(en, index, n, depth + 1);

@@ -42,10 +42,10 @@ static int put_all(lua_State *L, mwb_state *s, const mw_trace *t, FILE *file) {
 static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
                       FILE *file) {
   int code, problem;
-  if (file == NULL) return MW_REFUSED;
+  if (file == NULL) return MW_REFUSED; /* not opened? */
   code = put_all(L, s, t, file);
   problem = errno;
-  if (fclose(file) == 0 || code != MW_OK)
+  if (fclose(file) == 0 || code != MW_OK) /* has closing not failed alone? */
     errno = problem;
   else
     code = MW_REFUSED;
@@ -63,7 +63,7 @@ static FILE *open_beside(lua_State *L, const char *place) {
     lua_settop(L, TAIL);
     lua_pushfstring(L, "%s.%d.tmp", place, i);
     file = fopen(lua_tostring(L, BESIDE), "wbx");
-    if (file == NULL && errno != EEXIST) break;
+    if (file == NULL && errno != EEXIST) break; /* would others fail, too? */
   }
   return file;
 }
@@ -72,7 +72,7 @@ static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t,
                         const char *place) {
   FILE *file = open_beside(L, place);
   int problem, code = write_file(L, s, t, file);
-  if (file == NULL) return code;
+  if (file == NULL) return code; /* nothing to remove? */
   if (code == MW_OK && !mwb_os_move(lua_tostring(L, BESIDE), place))
     code = MW_REFUSED;
   problem = errno;
@@ -99,7 +99,7 @@ static int write_trace(lua_State *L) {
   if (strlen(path) != lua_rawlen(L, PATH))
     return failed(L, "there is a zero in it");
   place = mwb_os_place(path, buffer);
-  code = (place == NULL) ? write_file(L, s, t, fopen(path, "wb"))
+  code = (place == NULL) ? write_file(L, s, t, fopen(path, "wb")) /* special? */
                          : replace_file(L, s, t, place);
   if (code == MW_REFUSED) return failed(L, strerror(errno));
   mwb_check(L, code);
