@@ -47,13 +47,13 @@ static void new_copy(lua_State *L) {
 ** key is below. */
 static void stand_in(lua_State *L, mwb_state *s, mwb_classes *walk) {
   int top = lua_gettop(L);
-  if (!lua_istable(L, top)) return;
-  if (!lua_rawequal(L, top, VALUE) &&
+  if (!lua_istable(L, top)) return;   /* it stands for itself */
+  if (!lua_rawequal(L, top, VALUE) && /* which is copied anyhow */
       (!mwb_is_contents(L, s, OBJECT, walk) || is_library_object(L, top) ||
        mwb_is_weak(L, top)))
     return;
   lua_pushvalue(L, top);
-  if (lua_rawget(L, COPIES) != LUA_TNIL) {
+  if (lua_rawget(L, COPIES) != LUA_TNIL) { /* found before? */
     lua_replace(L, top);
     return;
   }
@@ -74,7 +74,7 @@ static int can_have_class(lua_State *L) {
   lua_pushnil(L);
   empty = lua_next(L, CONTENTS) == 0;
   lua_settop(L, COPY);
-  return !empty;
+  return !empty; /* do its fields lie here, for all that? */
 }
 
 static void copy_fields(lua_State *L, mwb_state *s, mwb_classes *walk) {
@@ -112,7 +112,7 @@ static int plain(lua_State *L) {
   mwb_check_dot(L, "plain", lua_gettop(L));
   lua_settop(L, 1);
   if (!lua_istable(L, 1) || is_library_object(L, 1) || mwb_is_weak(L, 1))
-    return 1;
+    return 1; /* itself */
   lua_newtable(L);
   do {
     walk.late = 0;
@@ -126,7 +126,7 @@ static int plain(lua_State *L) {
       fill_copy(L, s, &walk);
       lua_settop(L, LIST);
     }
-  } while (walk.late);
+  } while (walk.late); /* has a table turned out a class after it was copied? */
   lua_pushvalue(L, VALUE);
   lua_rawget(L, COPIES);
   return 1;

@@ -52,7 +52,7 @@ static int rest(lua_State *L) {
 ** before. */
 static void read_idly(lua_State *L, mwb_state *s) {
   lua_Integer n = lua_tointeger(L, UP_IDLE) + 1;
-  if (n == IDLE) {
+  if (n == IDLE) { /* read often enough to rest? */
     lua_pushcfunction(L, rest);
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 2);
@@ -70,9 +70,9 @@ static void read_idly(lua_State *L, mwb_state *s) {
 static int read_field(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
   lua_settop(L, 2);
-  if (s->traps->reading)
+  if (s->traps->reading) /* does a transaction want reads? */
     mwb_note_read(L, s, 0);
-  else if (s->engine != NULL)
+  else if (s->engine != NULL) /* not closed: may it rest? */
     read_idly(L, s);
   lua_pushvalue(L, 2);
   lua_gettable(L, UP_SHADOW);
@@ -95,7 +95,7 @@ static int read_length(lua_State *L) {
 ** already. */
 static void heed(lua_State *L, mwb_state *s, int own, int shadow) {
   int top = lua_gettop(L);
-  if (mwb_raw_field(L, own, "__index") == LUA_TTABLE) {
+  if (mwb_raw_field(L, own, "__index") == LUA_TTABLE) { /* no function yet? */
     lua_pushlightuserdata(L, s);
     lua_pushvalue(L, shadow);
     lua_pushinteger(L, 0);
@@ -104,7 +104,7 @@ static void heed(lua_State *L, mwb_state *s, int own, int shadow) {
   }
   mwb_set_len(L, own, shadow);
   mwb_raw_field(L, own, "__len");
-  if (lua_tocfunction(L, -1) != read_length) {
+  if (lua_tocfunction(L, -1) != read_length) { /* not heeded yet? */
     lua_pushlightuserdata(L, s);
     lua_insert(L, -2);
     lua_pushcclosure(L, read_length, 2);
@@ -123,7 +123,7 @@ static void heed_resting(lua_State *L, mwb_state *s) {
   mwb_push(L, s, MWB_RESTING);
   for (; s->traps->resting > 0; s->traps->resting--) {
     lua_rawgeti(L, resting, s->traps->resting);
-    if (mwb_push_own(L, resting + 1)) {
+    if (mwb_push_own(L, resting + 1)) { /* neither dead nor given back? */
       mwb_push_shadow(L, resting + 1);
       heed(L, s, resting + 2, resting + 3);
     }

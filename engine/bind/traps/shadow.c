@@ -52,7 +52,7 @@ int mwb_raw_field(lua_State *L, int index, const char *name) {
 static int push_trap(lua_State *L, int index) {
   if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return 0;
   mwb_raw_field(L, -1, "__newindex");
-  if (lua_tocfunction(L, -1) == mwb_trap) return 1;
+  if (lua_tocfunction(L, -1) == mwb_trap) return 1; /* is it an own one? */
   lua_pop(L, 2);
   return 0;
 }
@@ -102,7 +102,7 @@ int mwb_push_next(lua_State *L, const mwb_state *s, uint32_t *slot) {
   while (++*slot < s->engine->identity.top) {
     lua_settop(L, top + 1);
     lua_rawgeti(L, top + 1, (lua_Integer)*slot);
-    if (!mwb_push_own(L, -1)) continue;
+    if (!mwb_push_own(L, -1)) continue; /* dead, or not intercepted */
     lua_remove(L, top + 1);
     return 1;
   }
@@ -129,7 +129,7 @@ void mwb_push_class(lua_State *L, int index) {
     lua_pop(L, 1);
   } else if (!lua_getmetatable(L, index)) {
     lua_pushnil(L);
-  } else if (mwb_is_no_class(L, -1)) {
+  } else if (mwb_is_no_class(L, -1)) { /* set by a function that copies? */
     lua_pop(L, 1);
     lua_pushnil(L);
   }
@@ -141,7 +141,7 @@ enum { ALL, META, NO_META };
 /* Copies fields of the table at `from` to the table at `to`. */
 static void copy_into(lua_State *L, int from, int to, int which) {
   for (lua_pushnil(L); lua_next(L, from) != 0;) {
-    if (which == ALL || mwb_is_meta(L, -2) == (which == META)) {
+    if (which == ALL || mwb_is_meta(L, -2) == (which == META)) { /* its sort? */
       lua_pushvalue(L, -2);
       lua_insert(L, -2);
       lua_rawset(L, to);
@@ -160,7 +160,7 @@ static int next_moved(lua_State *L) {
   while (lua_next(L, lua_upvalueindex(1))) {
     lua_pop(L, 1);
     lua_pushvalue(L, -1);
-    if (lua_rawget(L, 3) != LUA_TNIL) return 2;
+    if (lua_rawget(L, 3) != LUA_TNIL) return 2; /* or is it gone? */
     lua_pop(L, 1);
   }
   lua_pushnil(L);
@@ -173,7 +173,7 @@ static int next_content(lua_State *L) {
   lua_settop(L, 2);
   if (lua_getmetatable(L, 1) == 0 ||
       lua_topointer(L, 3) != lua_touserdata(L, lua_upvalueindex(2)))
-    return next_moved(L);
+    return next_moved(L); /* it has another shadow, or none */
   lua_pushvalue(L, 2);
   if (lua_next(L, lua_upvalueindex(1))) return 2;
   lua_pushnil(L);
@@ -220,8 +220,8 @@ static void add_raw(lua_State *L, int index) {
 static int end_pairs(lua_State *L, int status, lua_KContext context) {
   const mwb_state *s = (const mwb_state *)context;
   (void)status;
-  if (s->next == NULL || lua_tocfunction(L, -3) != s->next ||
-      !mwb_push_shadow(L, -2))
+  if (s->next == NULL || lua_tocfunction(L, -3) != s->next || /* not Lua's? */
+      !mwb_push_shadow(L, -2)) /* or does it walk a plain table? */
     return 3;
   lua_pop(L, 1);
   push_walk(L, lua_absindex(L, -2));
@@ -258,7 +258,7 @@ static int own_pairs(lua_State *L) {
   lua_settop(L, 1);
   mwb_push_class(L, 1);
   if (lua_isnil(L, 2) || mwb_raw_field(L, 2, "__pairs") == LUA_TNIL) {
-    push_walk(L, 1);
+    push_walk(L, 1); /* the class has no `__pairs` */
     add_raw(L, 1);
     return 3;
   }
@@ -284,7 +284,7 @@ static int own_len(lua_State *L) {
 /* Most objects are no arrays and get none: a metatable of four fields takes
 ** half the memory of one of five. */
 void mwb_set_len(lua_State *L, int own, int shadow) {
-  if (mwb_raw_field(L, own, "__len") == LUA_TNIL) {
+  if (mwb_raw_field(L, own, "__len") == LUA_TNIL) { /* nor has the class one? */
     lua_pushvalue(L, shadow);
     lua_pushcclosure(L, own_len, 1);
     lua_setfield(L, own, "__len");
@@ -294,7 +294,7 @@ void mwb_set_len(lua_State *L, int own, int shadow) {
 
 void mwb_need_len(lua_State *L, int index, mwi_object *r) {
   int top = lua_gettop(L);
-  if ((r->needs & MWI_SHORT) == 0 || !push_trap(L, index)) return;
+  if ((r->needs & MWI_SHORT) == 0 || !push_trap(L, index)) return; /* done? */
   lua_getupvalue(L, -1, MWB_TRAP_STATE);
   mwb_push_shadow(L, index);
   mwb_set_len(L, top + 1, top + 4);
@@ -311,7 +311,7 @@ void mwb_need_len(lua_State *L, int index, mwi_object *r) {
 
 lua_Integer mwb_add_guard(lua_State *L, int holder, mwi_object *r) {
   lua_Integer place = r->guards;
-  if (place == 0) {
+  if (place == 0) { /* is no place free? */
     place = (lua_Integer)lua_rawlen(L, holder) + 1;
     lua_rawseti(L, holder, place);
     return place;
@@ -332,10 +332,10 @@ void mwb_drop_guard(lua_State *L, int holder, mwi_object *r,
 
 void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
   index = lua_absindex(L, index);
-  if (mwb_push_own(L, index)) return;
+  if (mwb_push_own(L, index)) return; /* a table's are in it */
   mwb_push(L, s, MWB_FUNCTIONS);
   lua_pushvalue(L, index);
-  if (lua_rawget(L, -2) == LUA_TNIL && make) {
+  if (lua_rawget(L, -2) == LUA_TNIL && make) { /* the first guard? */
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, index);
@@ -373,7 +373,7 @@ static void push_shared(lua_State *L, const mwb_state *s) {
   int index = lua_gettop(L);
   mwb_push(L, s, MWB_HERITAGES);
   lua_pushvalue(L, index);
-  if (lua_rawget(L, index + 1) == LUA_TNIL) {
+  if (lua_rawget(L, index + 1) == LUA_TNIL) { /* the first object with it? */
     lua_settop(L, index + 1);
     lua_pushvalue(L, index);
     new_heritage(L);
@@ -389,14 +389,14 @@ static void push_shared(lua_State *L, const mwb_state *s) {
 static void set_heritage(lua_State *L, const mwb_state *s, int object,
                          int class_, int contents) {
   int type = mwb_raw_field(L, class_, "__index");
-  if (type == LUA_TNIL) {
+  if (type == LUA_TNIL) { /* does it hand nothing down? */
     lua_pop(L, 1);
     return;
   }
-  if (type == LUA_TTABLE) {
+  if (type == LUA_TTABLE) { /* the same for all objects? */
     push_shared(L, s);
   } else {
-    if (type == LUA_TFUNCTION) {
+    if (type == LUA_TFUNCTION) { /* does it want the object? */
       lua_pushvalue(L, object);
       lua_pushcclosure(L, call_index, 2);
     }
@@ -425,7 +425,7 @@ static void push_new_own(lua_State *L, int former, int class_, int contents) {
   lua_setfield(L, own, "__pairs");
   if (!has_class)
     push_no_class(L);
-  else if (mwb_raw_field(L, own, "__metatable") == LUA_TNIL)
+  else if (mwb_raw_field(L, own, "__metatable") == LUA_TNIL) /* not hidden? */
     lua_copy(L, class_, -1);
   lua_setfield(L, own, "__metatable");
 }
@@ -434,7 +434,7 @@ static void push_new_own(lua_State *L, int former, int class_, int contents) {
 static void wipe(lua_State *L, int table) {
   for (lua_pushnil(L); lua_next(L, table) != 0;) {
     lua_pop(L, 1);
-    if (mwb_is_meta(L, -1)) continue;
+    if (mwb_is_meta(L, -1)) continue; /* it stays in the object */
     lua_pushvalue(L, -1);
     lua_pushnil(L);
     lua_rawset(L, table);
@@ -459,7 +459,7 @@ static int shrink(lua_State *L) {
   lua_Integer places = 1, i;
   size_t before = bytes(L);
   while (places < lua_tointeger(L, 2)) places *= 2;
-  for (i = 1; i <= places && bytes(L) >= before; i++) {
+  for (i = 1; i <= places && bytes(L) >= before; i++) { /* not freed yet? */
     lua_pushboolean(L, 1);
     lua_rawsetp(L, 1, (void *)(uintptr_t)i);
     lua_pushnil(L);
@@ -471,8 +471,8 @@ static int shrink(lua_State *L) {
   lua_pushboolean(L, 1);
   lua_rawseti(L, 1, 0);
   lua_pushboolean(L, 1);
-  if (bytes(L) >= before) lua_rawsetp(L, 1, NULL);
-  for (i = 1; i <= 4 && bytes(L) >= before; i++) {
+  if (bytes(L) >= before) lua_rawsetp(L, 1, NULL); /* still not? */
+  for (i = 1; i <= 4 && bytes(L) >= before; i++) { /* is it Lua 5.5? */
     lua_pushboolean(L, 1);
     lua_rawseti(L, 1, 2 * places + i);
   }
@@ -501,7 +501,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   own = contents + 2;
   for (lua_pushnil(L); lua_next(L, source) != 0; lua_pop(L, 1)) fields++;
   length = lua_rawlen(L, source);
-  array = (length < fields) ? length : fields;
+  array = (length < fields) ? length : fields; /* length counts holes */
   lua_createtable(L, (int)array, (int)(fields - array));
   if (has_class) set_heritage(L, s, object, class_, contents);
   lua_pushlightuserdata(L, s);
@@ -510,7 +510,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   if (has_class) lua_pushvalue(L, class_);
   lua_pushcclosure(L, mwb_trap, has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
   push_new_own(L, is_new ? 0 : former, class_, contents);
-  if (length > 0) mwb_set_len(L, own, contents);
+  if (length > 0) mwb_set_len(L, own, contents); /* a list? */
   mwb_heed_reads(L, s, own, contents);
   copy_into(L, source, contents, NO_META);
   if (is_new) wipe(L, object);
@@ -519,15 +519,15 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
     if (is_new) mwi_object_renew(s->engine, r);
     r->needs &= (uint16_t) ~(unsigned)PER_OBJECT;
     if (has_class && mwb_raw_field(L, class_, "__newindex") != LUA_TNIL)
-      r->needs |= MWI_CLASS;
-    if (length == 0) r->needs |= MWI_SHORT;
+      r->needs |= MWI_CLASS; /* which is asked about absent keys */
+    if (length == 0) r->needs |= MWI_SHORT; /* until a first element comes */
     r->elsewhere = 0;
     r->layout++;
   }
   lua_copy(L, contents, former);
   lua_settop(L, former);
-  if (!is_new) return;
-  if (fields >= ROOM) {
+  if (!is_new) return;  /* it was empty before */
+  if (fields >= ROOM) { /* is its memory worth it? */
     lua_pushcfunction(L, shrink);
     lua_pushvalue(L, object);
     lua_pushinteger(L, (lua_Integer)fields);
@@ -595,14 +595,14 @@ static int unshadow(lua_State *L) {
 int mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   int object = lua_absindex(L, index), status;
   mwi_object *r;
-  if (!mwb_push_shadow(L, object)) return LUA_OK;
+  if (!mwb_push_shadow(L, object)) return LUA_OK; /* given back before? */
   lua_pushcfunction(L, unshadow);
   lua_pushvalue(L, object);
   mwb_push_class(L, object);
   lua_rotate(L, -4, -1); /* object, class, shadow */
   status = lua_pcall(L, 3, 0, 0);
   if (status != LUA_OK) {
-    if (mwb_push_own(L, object)) {
+    if (mwb_push_own(L, object)) { /* is it still intercepted? */
       lua_pop(L, 1);
       wipe(L, object);
     }

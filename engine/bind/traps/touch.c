@@ -16,8 +16,8 @@ static int touch(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "touch", KEY);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
-  if (h == MW_NONE) return 0;
-  mwb_push_current(L, s); /* VALUE: the write keeps what is there */
+  if (h == MW_NONE) return 0; /* nobody watches or tracks it */
+  mwb_push_current(L, s);     /* VALUE: the write keeps what is there */
   lua_pushnil(L);
   lua_pushvalue(L, VALUE); /* OLD */
   mwb_write_open(L, s, &w, h, MW_TOUCH, MWB_GIVEN);
@@ -40,12 +40,12 @@ static int begin_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
-  if (h == MW_NONE || h == s->traps->quiet) return 0;
+  if (h == MW_NONE || h == s->traps->quiet) return 0; /* nobody is to hear */
   open_call(L, s, &w, h);
-  if (!mwb_write_check(&w)) return lua_error(L);
+  if (!mwb_write_check(&w)) return lua_error(L); /* a guard has refused it */
   mwb_write_count(&w);
   mwb_write_before(&w);
-  if (w.failed) {
+  if (w.failed) { /* has a guard raised? Then the method does not run */
     lua_settop(L, FAILURE);
     return lua_error(L);
   }
@@ -77,8 +77,8 @@ static int end_method(lua_State *L) {
 int mwb_take_raw(lua_State *L) {
   lua_settop(L, KEY);
   lua_pushvalue(L, KEY);
-  lua_rawget(L, OBJECT); /* VALUE */
-  if (!mwb_push_shadow(L, OBJECT)) return 0;
+  lua_rawget(L, OBJECT);                     /* VALUE */
+  if (!mwb_push_shadow(L, OBJECT)) return 0; /* given back meanwhile? */
   lua_pushvalue(L, KEY);
   lua_rawget(L, SHADOW);   /* OLD */
   if (lua_isnil(L, OLD)) { /* makes room, so that the field is not lost */
@@ -103,10 +103,10 @@ static int move_raw(lua_State *L) {
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
   int ignored = mwb_is_ignored(L, s); /* may raise, so the field is not taken */
-  if (!mwb_take_raw(L) || lua_isnil(L, VALUE)) return 0;
+  if (!mwb_take_raw(L) || lua_isnil(L, VALUE)) return 0; /* gone since? */
   mwb_write_open(L, s, &w, h, MW_RAW, MWB_GIVEN);
   w.ignored = ignored;
-  if (ignored) {
+  if (ignored) { /* does it only move? */
     mwb_store_contents(&w);
     return 0;
   }
@@ -129,7 +129,7 @@ static int absorb(lua_State *L) {
   lua_newtable(L);
   if (mwb_push_own(L, 1) && !mwb_in_class(s, mwb_handle_of(L, s, 1)))
     for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
-      if (mwb_is_meta(L, -2)) continue;
+      if (mwb_is_meta(L, -2)) continue; /* no contents */
       lua_pushvalue(L, -2);
       lua_rawseti(L, 2, ++n);
     }
@@ -162,8 +162,8 @@ static int raw_set(lua_State *L) {
     return luaL_error(L, "bad argument #%d to 'rawset' (value expected)",
                       n + 1);
   lua_settop(L, VALUE);
-  if (!mwb_push_own(L, OBJECT) ||
-      mwb_in_class(s, mwb_handle_of(L, s, OBJECT))) {
+  if (!mwb_push_own(L, OBJECT) ||                     /* a plain table? */
+      mwb_in_class(s, mwb_handle_of(L, s, OBJECT))) { /* or by its class? */
     lua_settop(L, 3);
     lua_rawset(L, OBJECT);
     return 1;
@@ -175,7 +175,7 @@ static int raw_set(lua_State *L) {
     h = mwb_handle_of(L, s, OBJECT);
   }
   lua_settop(L, 3);
-  if (h == MW_NONE) {
+  if (h == MW_NONE) { /* dead, or the engine closed? */
     lua_settable(L, OBJECT);
     return 1;
   }
@@ -209,7 +209,7 @@ static int set_metatable(lua_State *L) {
   if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
     return mwb_bad_argument(L, "setmetatable", 2, 2, "nil or table");
   lua_settop(L, 2);
-  if (mwb_is_no_class(L, 2)) {
+  if (mwb_is_no_class(L, 2)) { /* by a function that copies objects? */
     lua_pushnil(L);
     lua_replace(L, 2);
   }
@@ -221,7 +221,7 @@ static int set_metatable(lua_State *L) {
   }
   lua_settop(L, 3);
   h = mwb_intercepting_at(L, s, 1);
-  if (h == MW_NONE) {
+  if (h == MW_NONE) { /* does nobody watch or track it? */
     lua_pushvalue(L, 2);
     lua_setmetatable(L, 1);
   } else {
@@ -229,8 +229,8 @@ static int set_metatable(lua_State *L) {
     lua_insert(L, KEY);
     lua_pushvalue(L, SHADOW); /* OLD is the old class */
     mwb_write_open(L, s, &w, h, MW_METATABLE, MWB_GIVEN);
-    if (!mwb_write_check(&w)) return lua_error(L);
-    if (!lua_isnil(L, VALUE) && !lua_istable(L, VALUE))
+    if (!mwb_write_check(&w)) return lua_error(L);      /* refused */
+    if (!lua_isnil(L, VALUE) && !lua_istable(L, VALUE)) /* given by a check? */
       return mwb_bad_argument(L, "setmetatable", VALUE, 2, "nil or table");
     if (mwb_is_weak_class(L, VALUE))
       return luaL_error(L,

@@ -47,7 +47,7 @@ static inline int engine_key(lua_State *L, mwb_state *s, const mwi_object *r,
     int ok;
     key->type = MW_TINTEGER;
     key->u.i = lua_tointegerx(L, KEY, &ok);
-    if (ok) return r != NULL && (r->needs & MWI_SHORT) == 0;
+    if (ok) return r != NULL && (r->needs & MWI_SHORT) == 0; /* is `#` ready? */
   }
   *key = mwb_key(L, s, KEY);
   return 0;
@@ -79,7 +79,7 @@ static void normalize_key(lua_State *L) {
   lua_Integer n = 0;
   if (lua_type(L, KEY) != LUA_TNUMBER || lua_isinteger(L, KEY)) return;
   n = lua_tointegerx(L, KEY, &ok);
-  if (!ok) return;
+  if (!ok) return; /* a fraction, or too large */
   lua_pushinteger(L, n);
   lua_replace(L, KEY);
 }
@@ -92,7 +92,7 @@ void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
   normalize_key(L);
   w->simple = engine_key(L, s, w->r, &w->change.key);
   lua_settop(L, w->has_old ? OLD : SHADOW);
-  if ((given & MWB_FOUND) == 0) {
+  if ((given & MWB_FOUND) == 0) { /* are the contents not at SHADOW? */
     mwb_find_shadow(w);
   } else {
     w->shadow = SHADOW;
@@ -143,10 +143,10 @@ static int push_newindex(lua_State *L) {
 ** field's value?  The contents are at `shadow`. */
 static int keeps_elsewhere(lua_State *L, const mwi_object *r, int shadow) {
   int top = lua_gettop(L), away;
-  if (r == NULL || (r->needs & MWI_CLASS) == 0) return 0;
-  if (r->elsewhere) return 1;
+  if (r == NULL || (r->needs & MWI_CLASS) == 0) return 0; /* no class stores */
+  if (r->elsewhere) return 1; /* it has been seen to do so */
   lua_pushnil(L);
-  away = !lua_next(L, shadow);
+  away = !lua_next(L, shadow); /* nothing is here */
   lua_settop(L, top);
   return away;
 }
@@ -173,7 +173,7 @@ static inline int push_field_of(lua_State *L, const mwb_state *s,
 
 void mwb_push_current(lua_State *L, mwb_state *s) {
   int shadow = lua_gettop(L) + 1;
-  if (!mwb_push_shadow(L, OBJECT)) {
+  if (!mwb_push_shadow(L, OBJECT)) { /* a userdata, or given back? */
     push_shown(L);
     return;
   }
@@ -183,15 +183,15 @@ void mwb_push_current(lua_State *L, mwb_state *s) {
 }
 
 void mwb_look_again(mwb_write *w) {
-  if (w->r->obj != w->obj) w->r = NULL;
-  if (w->r != NULL && w->r->layout == w->layout) return;
+  if (w->r->obj != w->obj) w->r = NULL; /* forgotten meanwhile? */
+  if (w->r != NULL && w->r->layout == w->layout) return; /* as it was */
   mwb_find_shadow(w);
   w->simple = 0; /* perhaps the first element of this shadow */
 }
 
 /* Sets the kind of a plain write by the types of the old and the new value. */
 static inline void set_plain_kind(mwb_write *w, int old_type) {
-  if (!w->plain) return;
+  if (!w->plain) return; /* the caller knows the kind */
   w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
                    : old_type == LUA_TNIL ? MW_INSERT
                                           : MW_UPDATE;
@@ -207,10 +207,10 @@ static int push_stored(mwb_write *w) {
     return lua_type(L, -1);
   }
   type = push_field_of(L, w->s, w->r, w->shadow);
-  if (type != LUA_TNONE) return type;
-  mwb_look_again(w); /* the read may have done anything */
+  if (type != LUA_TNONE) return type; /* no read of the program's */
+  mwb_look_again(w);                  /* the read may have done anything */
   lua_pushvalue(L, KEY);
-  if (lua_rawget(L, w->shadow) != LUA_TNIL) w->shows = 1;
+  if (lua_rawget(L, w->shadow) != LUA_TNIL) w->shows = 1; /* by that read? */
   lua_pop(L, 1);
   return lua_type(L, -1);
 }
@@ -220,9 +220,9 @@ static int push_stored(mwb_write *w) {
 void mwb_read_old(mwb_write *w) {
   lua_State *L = w->L;
   if (w->has_old) return;
-  if (w->change.key.type == MW_TINTEGER) normalize_key(L);
-  if (w->shadow == TRAP_SHADOW)
-    lua_pushnil(L); /* SHADOW */
+  if (w->change.key.type == MW_TINTEGER) normalize_key(L); /* is it 1.0? */
+  if (w->shadow == TRAP_SHADOW) /* is nothing at SHADOW? */
+    lua_pushnil(L);             /* SHADOW */
   else
     lua_settop(L, SHADOW);
   set_plain_kind(w, push_stored(w));
@@ -245,10 +245,10 @@ int mwb_is_ignored(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L), ignored = 0;
   if (mwb_is_meta(L, KEY)) return 1;
   if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED))
-    return 0;
+    return 0; /* the policy ignores no field */
   lua_pushvalue(L, OBJECT);
   lua_call(L, 1, 1);
-  if (lua_istable(L, -1) && !lua_isnil(L, KEY)) {
+  if (lua_istable(L, -1) && !lua_isnil(L, KEY)) { /* are any ignored? */
     lua_pushvalue(L, KEY);
     ignored = lua_rawget(L, -2) != LUA_TNIL;
   }
@@ -273,7 +273,7 @@ int mwb_is_meta(lua_State *L, int index) {
   int i;
   if (lua_type(L, index) != LUA_TSTRING) return 0;
   name = lua_tolstring(L, index, &len);
-  if (name[0] != '_' || name[1] != '_') return 0;
+  if (name[0] != '_' || name[1] != '_') return 0; /* as nearly all */
   for (i = 0; names[i] != NULL; i++)
     if (strlen(names[i]) == len - 2 && memcmp(names[i], name + 2, len - 2) == 0)
       return 1;
@@ -308,12 +308,12 @@ static void store_in(lua_State *L, int shadow, mwi_object *r,
 /* Stores VALUE under KEY. */
 static inline void store_pair(const mwb_write *w) {
   lua_State *L = w->L;
-  if (w->s->needs & MWB_WAITS) mwb_overtake(L, w->s);
-  if (w->shadow != TRAP_SHADOW || w->has_old) { /* or are both the top? */
+  if (w->s->needs & MWB_WAITS) mwb_overtake(L, w->s); /* writes wait? */
+  if (w->shadow != TRAP_SHADOW || w->has_old) {       /* or are both the top? */
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
   }
-  if (w->simple)
+  if (w->simple) /* neither a metamethod nor a first element? */
     lua_rawset(L, w->shadow);
   else
     store_in(L, w->shadow, w->r, &w->change.key);
@@ -322,9 +322,9 @@ static inline void store_pair(const mwb_write *w) {
 /* Returns the held values of an entry that can be appended at once, or NULL. */
 static mwb_held *find_held(const mwb_state *s, const mwb_transaction *tx) {
   const mwi_journal *journal = &s->engine->journal;
-  if (tx != NULL)
+  if (tx != NULL) /* can the write be taken back? */
     return mwi_journal_is_ready(journal, tx->its) ? &tx->of->held : NULL;
-  return (journal->entries == 0 && mwb_page_is_ready(s))
+  return (journal->entries == 0 && mwb_page_is_ready(s)) /* delivered now? */
              ? &s->journal->page_holder.held
              : NULL;
 }
@@ -337,7 +337,7 @@ static int store_simply(mwb_write *w, const mwb_transaction *tx, int is_read) {
   mwb_held *held = w->simple ? find_held(s, tx) : NULL;
   mw_entry entry;
   int top, type;
-  if (held == NULL) return 0;
+  if (held == NULL) return 0; /* it takes the long path */
   if (w->change.key.type == MW_TSTRING) {
     entry.type[MW_KEY] = MW_TOTHER;
     entry.value[MW_KEY].i = mwb_hold_string(L, s, held, 0, KEY);
@@ -352,7 +352,7 @@ static int store_simply(mwb_write *w, const mwb_transaction *tx, int is_read) {
   mwb_pack_as(L, s, held, 0, top + 1, type, &entry, MW_OLD);
   mwb_pack_as(L, s, held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
   lua_settop(L, top);
-  if (tx == NULL) {
+  if (tx == NULL) { /* is it delivered at once? */
     mwb_mark_key(L, s, KEY, &entry);
     mwb_hold_in_page(L, s, held, w->obj, OBJECT);
   }
@@ -380,7 +380,7 @@ void mwb_store_field(mwb_write *w) {
   int is_read, top;
   mwb_entry entry;
   const mwb_transaction *tx = NULL;
-  if (w->is_stored) return;
+  if (w->is_stored) return; /* by a finaliser, earlier */
   if ((s->needs & MWB_APPENDS) == 0 || w->ignored || s->journal->restoring) {
     store_pair(w); /* nobody wants an entry */
     return;
@@ -398,7 +398,7 @@ void mwb_store_field(mwb_write *w) {
   if (store_simply(w, tx, is_read)) return;
   top = lua_gettop(L);
   if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
-      lua_type(L, KEY) == LUA_TNUMBER)
+      lua_type(L, KEY) == LUA_TNUMBER) /* may it be a first element? */
     mwb_need_len(L, OBJECT, w->r);
   push_known(L, s, w->shadow);
   mwb_prepare(L, s, w->obj, MW_UPDATE, top + 1, mwb_write_number(w), &entry);
@@ -412,8 +412,8 @@ void mwb_store_field(mwb_write *w) {
 static int is_relinked(const mwb_write *w) {
   lua_State *L = w->L;
   int type = lua_type(L, VALUE);
-  if (type == LUA_TTABLE) return 1;
-  if ((w->r->needs & MWI_LINKS) == 0) return 0;
+  if (type == LUA_TTABLE) return 1;             /* one comes */
+  if ((w->r->needs & MWI_LINKS) == 0) return 0; /* none can go */
   if (w->s->needs & MWB_WAITS) return 1; /* a finaliser may have replaced it */
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
@@ -491,7 +491,7 @@ int mwb_call_class(mwb_write *w) {
 
 void mwb_end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
-  if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
+  if (w->r != NULL && w->r->obj != w->obj) w->r = NULL; /* forgotten since? */
   if (status != LUA_OK) {     /* perhaps after storing */
     w->change.flags_only = 1; /* nobody is asked in an error */
     if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
@@ -507,23 +507,23 @@ void mwb_end_class(mwb_write *w, int status) {
 static void keep_field(mwb_write *w, int status) {
   lua_State *L = w->L;
   mwi_object *r = w->r;
-  if (lua_isnil(L, KEY)) return;
+  if (lua_isnil(L, KEY)) return; /* no table has kept that */
   lua_pushvalue(L, KEY);
-  if (lua_rawget(L, OBJECT) != LUA_TNIL) {
+  if (lua_rawget(L, OBJECT) != LUA_TNIL) { /* is it raw in the object? */
     mwb_push_function(L, w->s, put_kept);
     lua_pushvalue(L, OBJECT);
     lua_pushvalue(L, KEY);
     lua_call(L, 2, 0);
   } else if (r != NULL && r->obj == w->obj && status == LUA_OK &&
-             !lua_isnil(L, VALUE)) {
-    r->elsewhere = 1; /* it keeps its fields elsewhere */
+             !lua_isnil(L, VALUE)) { /* a value that is not there? */
+    r->elsewhere = 1;                /* it keeps its fields elsewhere */
   }
   lua_pop(L, 1);
 }
 
 void mwb_store_value(mwb_write *w) {
   int status;
-  if (!is_asked(w)) {
+  if (!is_asked(w)) { /* has the class no say? */
     mwb_store_contents(w);
     return;
   }
@@ -544,10 +544,10 @@ void mwb_store_value(mwb_write *w) {
 static int is_awaited(const mwb_write *w) {
   mw_engine *e = w->s->engine;
   const mwi_object *r = w->r;
-  if ((r->needs & MWI_CALLS) &&
+  if ((r->needs & MWI_CALLS) && /* are some no plain flags? */
       ((r->needs & MWI_UNKEYED) || mwi_field_is_watched(e, r, &w->change.key)))
-    return 1;
-  return r->nodes != 0 && e->watch.deep > 0 &&
+    return 1;                                  /* a watch of its own */
+  return r->nodes != 0 && e->watch.deep > 0 && /* or one of a root above? */
          !mwi_tree_is_quiet(e, r, &w->change.key);
 }
 
@@ -557,25 +557,25 @@ static int is_awaited(const mwb_write *w) {
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
   int shown = w->shadow != TRAP_SHADOW && !lua_istable(w->L, OBJECT);
-  if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
-  if (watch->deep_skips > 0 && w->r->nodes != 0) return 1;
+  if (needs & (MWI_SKIPS | MWB_TRACES)) return 1; /* compared, or traced */
+  if (watch->deep_skips > 0 && w->r->nodes != 0) return 1; /* perhaps above */
   if (needs & MWI_CLASS)
     shown = shown || keeps_elsewhere(w->L, w->r, w->shadow);
-  return (watch->after > 0 || shown) && is_awaited(w);
+  return (watch->after > 0 || shown) && is_awaited(w); /* by a guard? */
 }
 
 int mwb_write_check(mwb_write *w) {
   mw_engine *e = w->s->engine;
   if (w->r == NULL || !mwi_write_is_checked(&e->watch, w->r)) return 1;
-  if (w->s->traps->depth == 0) w->s->traps->endless = 0;
+  if (w->s->traps->depth == 0) w->s->traps->endless = 0; /* in no guard? */
   mwb_read_old(w);
   mwb_write_compare(w);
-  if (w->r == NULL) return 1;
+  if (w->r == NULL) return 1; /* that read may do anything */
   if (!mwi_write_check(e, w->r, &w->change, &w->awaited)) {
     lua_settop(w->L, FAILURE);
     return 0;
   }
-  if (w->called) mwb_look_again(w);
+  if (w->called) mwb_look_again(w); /* and so may a check */
   return 1;
 }
 
@@ -584,28 +584,28 @@ void mwb_write_before(mwb_write *w) {
   mw_engine *e = s->engine;
   uint64_t calls = e->watch.calls;
   unsigned needs;
-  if (w->r == NULL) return;
+  if (w->r == NULL) return; /* nobody watches or tracks it */
   needs = s->needs | w->r->needs;
-  if (s->traps->depth == 0) s->traps->endless = 0;
+  if (s->traps->depth == 0) s->traps->endless = 0; /* in no guard? */
   if (w->has_old == MWB_GIVEN || (!w->has_old && needs_old(w, needs))) {
     /* is the old value to be compared, or read now? */
     mwb_read_old(w);
     mwb_write_compare(w);
-    if (w->r == NULL) return;
+    if (w->r == NULL) return; /* that read may do anything */
   }
   if (needs & MWB_TRACES) {
     w->traced = mwb_trace_write(w->L, s, w->obj, w->change.kind);
   }
-  if ((needs & MWB_BATCHES) && !w->change.flags_only)
+  if ((needs & MWB_BATCHES) && !w->change.flags_only) /* may a batch own it? */
     w->batched = mwb_note_write(w);
-  if (w->r == NULL) return;
-  if (w->batched || w->awaited)
+  if (w->r == NULL) return;     /* likewise */
+  if (w->batched || w->awaited) /* or would nobody hear? */
     mwi_write_call(e, w->r, &w->change, w->batched ? MWI_AT_ONCE : 0, w->seq);
   if (w->traced != 0)
     mwb_trace_heard(w->L, s, w->traced, e->watch.calls - calls);
   if (!w->called) return;
   mwb_look_again(w); /* a guard may have written */
-  if (w->has_old == MWB_GIVEN || e->watch.after == 0) return;
+  if (w->has_old == MWB_GIVEN || e->watch.after == 0) return; /* OLD stays */
   set_plain_kind(w, push_stored(w));
   lua_replace(w->L, OLD);
   mwb_write_compare(w);
@@ -672,11 +672,11 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.layout = r->layout;
   w.change.key = *key;
   w.simple = simple;
-  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) { /* in its middle? */
     store_at_work(&w);
     return 0;
   }
-  if ((needs & MWB_WAITS) && !s->base->ending) {
+  if ((needs & MWB_WAITS) && !s->base->ending) { /* what waits comes first */
     mwb_end_waiting(L, s);
     lua_settop(L, VALUE);
     if (r->obj != w.obj || r->layout != w.layout) { /* lies it otherwise now? */
@@ -692,7 +692,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
     if (heard) mwb_write_before(&w);
   }
   mwb_store_value(&w);
-  if ((w.failed || watch->after > 0 || watch->results > 0) &&
+  if ((w.failed || watch->after > 0 || watch->results > 0) && /* any left? */
       mwb_write_after(&w))
     return lua_error(L); /* a guard's, before or after */
   return 0;
@@ -701,7 +701,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
 /* A metamethod is written that is not there: its class stores it, or it is put
 ** into the object, and nobody is told. */
 static int trap_meta(lua_State *L, const mwi_object *r) {
-  if (r != NULL && (r->needs & MWI_CLASS) && push_newindex(L))
+  if (r != NULL && (r->needs & MWI_CLASS) && push_newindex(L)) /* a class's? */
     mwb_call_newindex(L, lua_gettop(L));
   else
     lua_rawset(L, OBJECT);
@@ -715,10 +715,10 @@ static inline unsigned needs_left(lua_State *L, const mwb_state *s,
                                   const mwi_object *r, const mw_value *key,
                                   unsigned needs) {
   if ((needs & (MWI_UNKEYED | MWI_KEYED)) == MWI_KEYED &&
-      !mwi_field_is_watched(s->engine, r, key))
+      !mwi_field_is_watched(s->engine, r, key)) /* only other fields? */
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
-  if ((needs & (MWI_TREE | MWI_LINKS)) == MWI_TREE &&
-      lua_type(L, VALUE) != LUA_TTABLE &&
+  if ((needs & (MWI_TREE | MWI_LINKS)) == MWI_TREE && /* no table goes, */
+      lua_type(L, VALUE) != LUA_TTABLE &&             /* none comes, */
       (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r, key)))
     needs &= ~(unsigned)MWI_TREE;
   return needs;
@@ -743,8 +743,8 @@ int mwb_trap(lua_State *L) {
   simple = engine_key(L, s, r, &key);
   if (!simple && mwb_is_meta(L, KEY)) return trap_meta(L, r);
   needs = (r->needs | s->needs) & ~IDLE;
-  if (needs != 0) needs = needs_left(L, s, r, &key, needs);
-  if (needs & ~(unsigned)(MWI_UNKEYED | MWI_KEYED))
+  if (needs != 0) needs = needs_left(L, s, r, &key, needs); /* of this field? */
+  if (needs & ~(unsigned)(MWI_UNKEYED | MWI_KEYED)) /* more than flags? */
     return trap_write(L, s, r, &key, simple, needs);
   mwi_object_count(s->engine, r);
   if (needs != 0) mwi_write_flags(s->engine, r, &key);

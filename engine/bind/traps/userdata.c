@@ -78,13 +78,13 @@ static int append_kept(lua_State *L) {
   int raised = lua_toboolean(L, OLD + 2), status, shown = OLD + 1;
   uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
   lua_settop(L, OLD);
-  status = mwb_read_shown(L); /* the read may do anything */
-  if (status == LUA_ERRMEM) return lua_error(L);
+  status = mwb_read_shown(L);                    /* the read may do anything */
+  if (status == LUA_ERRMEM) return lua_error(L); /* then OLD is stored again */
   if (status != LUA_OK) { /* then it is the value that was written */
-    if (raised) return 0;
+    if (raised) return 0; /* nothing was kept, as it seems */
   } else {
     if (mwb_is_same(L, shown, OLD) && (raised || !mwb_is_same(L, shown, VALUE)))
-      return 0;
+      return 0; /* the class has kept nothing */
     lua_copy(L, shown, VALUE);
   }
   append_field(L, s, mwb_handle_of(L, s, OBJECT), number);
@@ -128,7 +128,7 @@ void mwb_store_userdata(mwb_write *w) {
 /* The write is none of the library's: the class's own `__newindex` stores. */
 static int pass_on(lua_State *L) {
   lua_settop(L, VALUE);
-  if (!lua_isfunction(L, UP_ORIGINAL)) {
+  if (!lua_isfunction(L, UP_ORIGINAL)) { /* a table, or none? */
     mwb_call_newindex(L, UP_ORIGINAL);
     return 0;
   }
@@ -148,9 +148,9 @@ static int trap(lua_State *L) {
   if (lua_rawequal(L, -1, UP_ORIGINAL)) h = mwb_intercepting_at(L, s, OBJECT);
   lua_settop(L, VALUE);
   if (h == MW_NONE || h == s->traps->quiet || mwb_is_ignored(L, s))
-    return pass_on(L);
+    return pass_on(L); /* nobody is to hear */
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
-  if (!mwb_write_check(&w)) return lua_error(L);
+  if (!mwb_write_check(&w)) return lua_error(L); /* refused */
   return mwb_write_run(&w, mwb_store_userdata);
 }
 
@@ -219,7 +219,7 @@ static void push_newindex(lua_State *L) {
     lua_pushnil(L);
     return;
   }
-  if (push_trap(L, -1)) {
+  if (push_trap(L, -1)) { /* the trap has what the class had */
     lua_getupvalue(L, -1, ORIGINAL);
     lua_replace(L, -2);
   }
@@ -238,7 +238,7 @@ static void set_newindex(lua_State *L, int class_) {
 ** without a `__newindex` needs none. */
 static void install(lua_State *L, const mwb_state *s, int class_) {
   int top = lua_gettop(L);
-  if (!push_trap(L, class_) && !lua_isnil(L, -1)) {
+  if (!push_trap(L, class_) && !lua_isnil(L, -1)) { /* not wrapped yet? */
     lua_pushlightuserdata(L, (void *)(uintptr_t)s);
     mwb_push(L, s, MWB_OBJECTS);
     lua_pushvalue(L, top + 1);
@@ -258,7 +258,7 @@ static lua_Integer add_watched(lua_State *L, const mwb_state *s, int class_,
   lua_rawget(L, -2);
   sum = lua_tointeger(L, -1) + n;
   lua_pushvalue(L, class_);
-  if (sum > 0)
+  if (sum > 0) /* else it is counted no more */
     lua_pushinteger(L, sum);
   else
     lua_pushnil(L);
