@@ -82,7 +82,7 @@ static mw_value key_of(const mwb_write *w) {
   size_t len = 0;
   if (key.type == MW_TSTRING) lua_tolstring(w->L, KEY, &len);
   if (key.type < MW_TSTRING || (len > 0 && len <= w->s->short_string))
-    return key;
+    return key; /* it is the same at the end */
   key.type = MW_TOTHER;
   key.u.i = mwb_hash_key(w->L, w->s, KEY);
   return key;
@@ -99,7 +99,7 @@ static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
   for (; n != 0; n = mwi_table_next(&b->table, &at)) {
     const mwi_batch_row *row = &b->its.rows[n - 1];
     if (row->obj != w->obj || !mw_value_equal(&row->key, key)) continue;
-    if (key->type != MW_TOTHER) break;
+    if (key->type != MW_TOTHER) break; /* no other key has the same */
     push_values(L, b);
     lua_rawgeti(L, -1, place_of(n) + 1);
     found = lua_rawequal(L, -1, KEY);
@@ -118,7 +118,7 @@ static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
   if (!mwi_grow(e, &b->its.rows, b->its.n, &b->its.size) ||
       !mwi_table_reserve(e, &b->table, 1))
     mwb_check(L, MW_NOMEM);
-  if (b->values == 0) {
+  if (b->values == 0) { /* has the batch never had a row? */
     lua_newtable(L);
     b->values = luaL_ref(L, LUA_REGISTRYINDEX);
   }
@@ -148,10 +148,10 @@ int mwb_note_write(mwb_write *w) {
   while (b->outer != NULL) b = b->outer;
   key = key_of(w);
   n = find_row(w, b, &key);
-  if (n == 0 && !w->has_old) {
+  if (n == 0 && !w->has_old) { /* the field's first write in the batch? */
     mwb_read_old(w);
     mwb_write_compare(w);
-    return w->r != NULL && mwb_note_write(w);
+    return w->r != NULL && mwb_note_write(w); /* if it lives, once more */
   }
   if (n == 0) n = add_row(w, b, &key);
   row = &b->its.rows[n - 1];
@@ -183,14 +183,14 @@ static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
     lua_replace(L, parts[i]);
   }
   lua_pop(L, 1);
-  if (row->kind == MW_METATABLE)
+  if (row->kind == MW_METATABLE) /* which has the class as value? */
     mwb_push_class(L, OBJECT);
-  else if (row->kind == MW_CALL)
+  else if (row->kind == MW_CALL) /* which has none? */
     lua_pushnil(L);
   else
     mwb_push_current(L, w->s);
   lua_replace(L, VALUE);
-  w->plain = row->kind <= MW_DELETE;
+  w->plain = row->kind <= MW_DELETE; /* insert, update or delete? */
   mwb_set_kind_of(w);
 }
 
@@ -201,7 +201,7 @@ static void prepare_rows(mwb_write *w, const mwb_batch *b) {
   for (n = 0; n < b->its.n; n++) {
     mwi_batch_row *row = &b->its.rows[n];
     const mwi_object *r = mwb_object_of(w->s, row->obj);
-    if (row->key.type == MW_TOTHER) {
+    if (row->key.type == MW_TOTHER) { /* is it a hash of the key? */
       push_values(w->L, b);
       lua_rawgeti(w->L, -1, place_of(n + 1) + 1);
       row->key = mwb_key(w->L, w->s, lua_gettop(w->L));
@@ -263,8 +263,8 @@ static void free_batch(lua_State *L, mw_engine *e, mwb_batch *b) {
 /* Lets go of all rows; one batch stays, for the next begin. */
 static void release(lua_State *L, mwb_state *s, mwb_batch *b) {
   lua_Integer i = (lua_Integer)b->its.n * PARTS;
-  if (s->watch->spare != NULL || b->its.size > LARGE ||
-      b->its.size_calls > LARGE) {
+  if (s->watch->spare != NULL || b->its.size > LARGE || /* is one kept? */
+      b->its.size_calls > LARGE) { /* is it too large to keep? */
     free_batch(L, s->engine, b);
     return;
   }
@@ -295,10 +295,10 @@ void mwb_close_batches(lua_State *L, mwb_state *s) {
 static int end_batch(lua_State *L, mwb_state *s, mwb_batch **handle) {
   mwb_batch *b = *handle;
   int status = LUA_OK;
-  if (b == NULL || s->engine == NULL) return status;
+  if (b == NULL || s->engine == NULL) return status; /* has it ended? */
   *handle = NULL;
   close_batch(L, s, b);
-  if (b->its.n > 0) {
+  if (b->its.n > 0) { /* was anything written? */
     lua_pushcfunction(L, deliver);
     lua_pushlightuserdata(L, b);
     status = lua_pcall(L, 1, 0, 0);
@@ -341,7 +341,7 @@ static int close_method(lua_State *L) {
   mwb_batch **handle =
       (mwb_batch **)mwb_check_self(L, s, "close", MWB_BATCH, "batch");
   lua_settop(L, 1);
-  if (mwb_put_off(L, s)) return 0;
+  if (mwb_put_off(L, s)) return 0; /* does a finaliser interrupt? */
   return (end_batch(L, s, handle) == LUA_OK || failed) ? 0 : lua_error(L);
 }
 
@@ -349,7 +349,7 @@ static int close_method(lua_State *L) {
 static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_batch **handle = (mwb_batch **)lua_touserdata(L, 1);
-  if (s->engine == NULL || *handle == NULL) return 0;
+  if (s->engine == NULL || *handle == NULL) return 0; /* it has ended */
   (*handle)->lost = 1;
   *handle = NULL;
   mwb_wait(s);
@@ -374,13 +374,13 @@ void mwb_end_lost_batches(lua_State *L, mwb_state *s) {
 /* Ends the call of `batch`: the function's error goes on, not the error of a
 ** guard.  The context is a handle, which nobody else knows. */
 static int end_call(lua_State *L, int status, lua_KContext context) {
-  int failed = status != LUA_OK && status != LUA_YIELD;
+  int failed = status != LUA_OK && status != LUA_YIELD; /* the function? */
   int ended = end_batch(L, mwb_state_of(L), (mwb_batch **)context);
   if (failed) {
     lua_settop(L, 2);
     return lua_error(L);
   }
-  if (ended != LUA_OK) return lua_error(L);
+  if (ended != LUA_OK) return lua_error(L); /* a guard's */
   return lua_gettop(L) - 1;
 }
 
@@ -392,7 +392,7 @@ static int batch(lua_State *L) {
   mwb_batch *b = NULL, **handle = &b;
   if (args >= 0 && !lua_isfunction(L, 1))
     return mwb_bad_argument(L, "batch", 1, 1, "function");
-  if (args < 0 || closes) {
+  if (args < 0 || closes) { /* may it be left open? */
     handle = (mwb_batch **)lua_newuserdatauv(L, sizeof(*handle), 0);
     *handle = NULL;
     mwb_push(L, s, MWB_BATCH);
@@ -401,9 +401,9 @@ static int batch(lua_State *L) {
     lua_pushnil(L);
   }
   *handle = begin_batch(L, s);
-  if (args < 0) return 1;
+  if (args < 0) return 1; /* the program ends it */
   lua_insert(L, 1);
-  if (closes) lua_toclose(L, 1);
+  if (closes) lua_toclose(L, 1); /* if the function never returns */
   return end_call(
       L, lua_pcallk(L, args, LUA_MULTRET, 0, (lua_KContext)handle, end_call),
       (lua_KContext)handle);

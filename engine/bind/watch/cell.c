@@ -36,16 +36,16 @@ static int make_cell(lua_State *L) {
   void *id;
   cell *c;
   lua_settop(L, 1);
-  if (empty) {
+  if (empty) { /* is the upvalue new, too? */
     lua_pushnil(L);
     lua_pushcclosure(L, is_cell, 1);
     lua_replace(L, 1);
     place = 1;
   }
   id = (place > 0 && place < 256) ? lua_upvalueid(L, 1, (int)place) : NULL;
-  if (id == NULL) return 0;
+  if (id == NULL) return 0; /* the function has no such upvalue */
   mwb_push(L, s, MWB_CELLS);
-  if (lua_rawgetp(L, -1, id) != LUA_TNIL) return 1;
+  if (lua_rawgetp(L, -1, id) != LUA_TNIL) return 1; /* has it a cell? */
   c = (cell *)lua_newuserdatauv(L, sizeof(cell), 1);
   c->place = (int)place;
   c->empty = empty;

@@ -48,10 +48,10 @@ static int add_traceback(lua_State *L) {
   size_t len;
   const char *text, *end;
   lua_settop(L, 1);
-  if (lua_type(L, 1) != LUA_TSTRING) return 1;
+  if (lua_type(L, 1) != LUA_TSTRING) return 1; /* no text to add it to */
   text = lua_tolstring(L, 1, &len);
-  for (end = text + len; text < end; text += strlen(text) + 1)
-    if (strstr(text, "\nstack traceback:\n") != NULL) return 1;
+  for (end = text + len; text < end; text += strlen(text) + 1)  /* has zeros? */
+    if (strstr(text, "\nstack traceback:\n") != NULL) return 1; /* it has one */
   lua_pushliteral(L, "\n");
   luaL_traceback(L, L, NULL, 1);
   lua_concat(L, 3);
@@ -62,7 +62,7 @@ static int add_traceback(lua_State *L) {
 ** unless the write has one. */
 static void report_error(mwb_write *w) {
   if (mwb_hand_error(w->L, w->s, "guard")) return;
-  if (w->failed)
+  if (w->failed) /* only the first one is raised */
     lua_pop(w->L, 1);
   else
     lua_replace(w->L, FAILURE);
@@ -99,7 +99,7 @@ static int on_error(lua_State *L) {
 #define NESTED 10
 
 static int is_overflow(lua_State *L, int status) {
-  return status == LUA_ERRERR ||
+  return status == LUA_ERRERR || /* or in the handler? */
          (lua_type(L, -1) == LUA_TSTRING &&
           strstr(lua_tostring(L, -1), "stack overflow") != NULL);
 }
@@ -110,7 +110,7 @@ static void push_endless(lua_State *L) {
   int type = lua_type(L, KEY);
   luaL_where(L, 1);
   lua_pushliteral(L, "guards write to what they watch without end: field '");
-  if (type == LUA_TSTRING || type == LUA_TNUMBER)
+  if (type == LUA_TSTRING || type == LUA_TNUMBER) /* has the key a text? */
     lua_pushvalue(L, KEY);
   else
     lua_pushstring(L, lua_typename(L, type));
@@ -123,10 +123,10 @@ static int call_nested(mwb_write *w, int n, int results, int flags) {
   lua_State *L = w->L;
   mwb_traps_state *traps = w->s->traps;
   int status = LUA_ERRRUN, is_endless;
-  if (++traps->depth == 1) w->s->watch->deep_calls = 0;
+  if (++traps->depth == 1) w->s->watch->deep_calls = 0; /* no guard around? */
   is_endless =
       traps->depth >= ENDLESS && ++w->s->watch->deep_calls > MOST_CALLS;
-  if (is_endless) {
+  if (is_endless) { /* not even this one is called? */
     lua_settop(L, lua_gettop(L) - n - 1);
     lua_pushnil(L);
   } else {
@@ -134,8 +134,8 @@ static int call_nested(mwb_write *w, int n, int results, int flags) {
     status = mwb_pcall_outside(L, w->s, n, results, handled ? 0 : HANDLER);
     is_endless = status != LUA_OK && traps->depth > 1 && is_overflow(L, status);
   }
-  if (is_endless) {
-    if (traps->depth > NESTED) {
+  if (is_endless) {              /* then none is called any more */
+    if (traps->depth > NESTED) { /* or a function that calls itself? */
       lua_pop(L, 1);
       push_endless(L);
     }
@@ -177,7 +177,7 @@ static void push_path(lua_State *L, const written *at) {
   }
   lua_createtable(L, (int)n + 1, 0);
   for (i = 0; i < n; i++) {
-    if (keys[i].type == MW_TSTRING)
+    if (keys[i].type == MW_TSTRING) /* `strings` is at hand */
       lua_rawgetp(L, strings, (void *)(uintptr_t)keys[i].u.i);
     else
       mwb_push_key(L, s, &keys[i]);
@@ -196,7 +196,7 @@ static int tell_guard(lua_State *L) {
     lua_replace(L, PATH);
     lua_settop(L, WRITTEN);
   }
-  if (!lua_isfunction(L, GUARD)) {
+  if (!lua_isfunction(L, GUARD)) { /* has it a method? */
     lua_getfield(L, GUARD, "invalidate");
     lua_insert(L, GUARD);
   }
@@ -219,8 +219,8 @@ void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
 static inline int push_guard(lua_State *L, const mwb_state *s, int guards,
                              lua_Integer place) {
   int at = lua_gettop(L) + 1, alive = 1;
-  if (lua_rawgeti(L, guards, place) != LUA_TTABLE) return 1;
-  if (lua_rawgeti(L, at, 1) == LUA_TNUMBER)
+  if (lua_rawgeti(L, guards, place) != LUA_TTABLE) return 1; /* asks nothing */
+  if (lua_rawgeti(L, at, 1) == LUA_TNUMBER) /* a handle, no function? */
     alive = mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1));
   lua_replace(L, at);
   lua_settop(L, at);
@@ -230,9 +230,9 @@ static inline int push_guard(lua_State *L, const mwb_state *s, int guards,
 /* Puts the guards of the object at `object` at OWN. */
 static inline mwi_object *find_guards(mwb_write *w, mw_handle obj, int object) {
   mwi_object *r = w->r;
-  if (r == NULL || r->obj != obj)
+  if (r == NULL || r->obj != obj) /* a root above? */
     r = mwi_object_find(&w->s->engine->watch, obj);
-  if (w->owner != obj || w->owner_layout != r->layout) {
+  if (w->owner != obj || w->owner_layout != r->layout) { /* not at OWN? */
     mwb_push_guards(w->L, w->s, object, 0);
     lua_replace(w->L, OWN);
     w->owner = obj;
@@ -265,21 +265,21 @@ static int ask(mwb_write *w, mw_handle obj, int object, lua_Integer place,
   if (compares) lua_rawgeti(L, -1, 1);
   lua_pushvalue(L, OBJECT);
   push_arguments(w, change->kind);
-  if (compares) {
+  if (compares) { /* it wants the depth, too */
     uint32_t depth = 0;
-    if (obj != w->obj)
+    if (obj != w->obj) /* written below the root? */
       depth = mw_change_path(w->s->engine, change, obj, w->obj, NULL, 0);
     lua_pushinteger(L, (lua_Integer)depth);
   }
   status = call_nested(w, 5 + compares, 1, flags);
   if (status != LUA_OK) {
-    if (flags & MW_CHECK) return status;
+    if (flags & MW_CHECK) return status; /* then it refuses the write */
     report_error(w);
     return UNWANTED;
   }
   if (lua_toboolean(L, -1)) { /* and has it not ended the watch? */
     find_guards(w, obj, object);
-    if (lua_istable(L, OWN)) lua_rawgeti(L, OWN, place);
+    if (lua_istable(L, OWN)) lua_rawgeti(L, OWN, place); /* or all are gone? */
     wanted = lua_rawequal(L, -1, entry);
   }
   lua_settop(L, entry - 1);
@@ -295,7 +295,7 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   int object = OBJECT, results = (flags & MW_CHECK) ? LUA_MULTRET : 0, n = 5;
   written at;
   if (flags & MW_DEEP) {
-    if (obj == w->obj)
+    if (obj == w->obj) /* is the root itself written? */
       lua_pushvalue(L, OBJECT);
     else if (!mwb_alive(L, w->s, obj))
       return DEAD;
@@ -307,9 +307,9 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
     lua_Integer place = (lua_Integer)ref;
     mwi_object *r = find_guards(w, obj, object);
     int status = push_guard(L, w->s, OWN, place) ? LUA_OK : DEAD;
-    if (status == LUA_OK && (flags & MW_ASK))
+    if (status == LUA_OK && (flags & MW_ASK)) /* does it want this write? */
       status = ask(w, obj, object, place, flags, change);
-    if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE))) {
+    if (status == DEAD || (status == LUA_OK && (flags & MW_ONCE))) { /* last? */
       if (flags & MW_ASK) mw_watch_cancel(w->s->engine, change->watch);
       mwb_drop_guard(L, OWN, r, place);
     }
@@ -359,15 +359,15 @@ static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   lua_State *L = w->L;
   int status = call_guard(w, obj, ref, flags, change);
   if (status == LUA_OK && lua_isboolean(L, FAILURE + 1)) { /* says anything? */
-    if (!lua_toboolean(L, FAILURE + 1)) {
+    if (!lua_toboolean(L, FAILURE + 1)) { /* false: it refuses? */
       lua_pushcfunction(L, returned_false);
       status = lua_pcall(L, 0, 0, 0);
-    } else if (lua_gettop(L) > FAILURE + 1) {
+    } else if (lua_gettop(L) > FAILURE + 1) { /* true, and another value? */
       lua_copy(L, FAILURE + 2, VALUE);
       mwb_set_kind_of(w);
     }
   }
-  if (status > LUA_OK) {
+  if (status > LUA_OK) { /* an error, neither DEAD nor UNWANTED? */
     lua_replace(L, FAILURE);
     w->failed = 1;
   }
@@ -381,7 +381,7 @@ static int is_guard_alive(mwb_state *s, mw_handle obj, uint64_t ref,
   int top = lua_gettop(L), alive = 1;
   if (flags & MW_WEAK) {
     alive = mwb_alive(L, s, ref);
-  } else if (mwb_alive(L, s, obj)) {
+  } else if (mwb_alive(L, s, obj)) { /* else they die together */
     mwb_push_guards(L, s, top + 1, 0);
     alive = push_guard(L, s, top + 2, (lua_Integer)ref);
     if (!alive)
@@ -398,12 +398,12 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   mwb_write *w;
   lua_State *L;
   int status;
-  if (s->base->has_host && mwb_is_pinned(s, obj))
+  if (s->base->has_host && mwb_is_pinned(s, obj)) /* the program's object? */
     return program->call ? program->call(program->ud, obj, ref, flags, change)
                          : 0;
   if (change == NULL) return is_guard_alive(s, obj, ref, flags);
   w = (mwb_write *)change->host;
-  if (s->traps->endless) return MW_SPARES;
+  if (s->traps->endless) return MW_SPARES; /* none is called any more */
   L = w->L;
   if (!w->called) { /* the first guard of the write? */
     mwb_read_old(w);
@@ -425,7 +425,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   } else {
     status = call_guard(w, obj, ref, flags, change);
     if (status > LUA_OK) report_error(w);
-    if (status != LUA_OK || (flags & (MW_DEEP | MW_ASK)))
+    if (status != LUA_OK || (flags & (MW_DEEP | MW_ASK))) /* leftovers? */
       lua_settop(L, FAILURE);
   }
   return (status == DEAD) ? 0 : (status == UNWANTED) ? MW_SPARES : 1;
@@ -528,7 +528,7 @@ static int guard_news(lua_State *L) {
   const mwb_state *s = mwb_enter_to_read(L);
   const mwi_object *r = mwb_object_of(s, guard_at(L, 1));
   lua_pushboolean(L, r->lost);
-  if ((uint32_t)r->stamp == 0) return 1;
+  if ((uint32_t)r->stamp == 0) return 1; /* by no write, or nobody reads */
   lua_pushinteger(L, (lua_Integer)(uint32_t)r->stamp);
   return 2;
 }

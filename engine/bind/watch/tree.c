@@ -42,7 +42,7 @@
 ** ======================================================= */
 
 void mwb_begin_scan(mwb_state *s) {
-  if (!mwb_in_policy(s)) s->watch->scans++;
+  if (!mwb_in_policy(s)) s->watch->scans++; /* or does a scan ask already? */
 }
 
 /* Does a reach, or with 0 those without a rule, include the value on the top,
@@ -52,7 +52,7 @@ static int allows(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
   int top = lua_gettop(L), yes = 0;
   mw_handle root = MW_NONE;
   uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
-  if (rule == 0 && !mwb_push_question(L, s, MWB_DESCEND)) return 1;
+  if (rule == 0 && !mwb_push_question(L, s, MWB_DESCEND)) return 1; /* all */
   if (rule != 0) mwb_push(L, s, MWB_RULES);
   if (rule == 0 || /* else: is the root alive? */
       (mwb_alive(L, s, root) && lua_rawget(L, -2) == LUA_TTABLE &&
@@ -60,7 +60,7 @@ static int allows(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
     lua_pushvalue(L, parent);
     lua_pushvalue(L, top - 1);
     lua_pushvalue(L, top);
-    if (rule == 0) lua_pushinteger(L, s->watch->scans);
+    if (rule == 0) lua_pushinteger(L, s->watch->scans); /* for its budget */
     lua_call(L, (rule == 0) ? 4 : 3, 1);
     yes = lua_toboolean(L, -1);
   }
@@ -74,7 +74,7 @@ uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function) {
   uint32_t rule = 0, i;
   mwb_push(L, s, MWB_RULES);
   lua_pushvalue(L, object);
-  if (lua_rawget(L, -2) == LUA_TNIL) {
+  if (lua_rawget(L, -2) == LUA_TNIL) { /* the root's first rule? */
     lua_newtable(L);
     lua_replace(L, functions);
     lua_pushvalue(L, object);
@@ -82,10 +82,10 @@ uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function) {
     lua_rawset(L, top + 1);
   }
   for (i = 1; lua_rawgeti(L, functions, i) != LUA_TNIL; i++, lua_pop(L, 1)) {
-    if (lua_rawequal(L, -1, function)) break;
-    if (rule == 0 && !mw_root_has_rule(s->engine, h, i)) rule = i;
+    if (lua_rawequal(L, -1, function)) break; /* it has this one */
+    if (rule == 0 && !mw_root_has_rule(s->engine, h, i)) rule = i; /* unused? */
   }
-  if (rule == 0 || !lua_isnil(L, -1)) rule = i;
+  if (rule == 0 || !lua_isnil(L, -1)) rule = i; /* none free, or found? */
   lua_pushvalue(L, function);
   lua_rawseti(L, functions, rule);
   lua_settop(L, top);
@@ -98,7 +98,7 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
 
 int mwb_has_rules(const mwb_state *s, mw_reach reach) {
   mw_handle root;
-  return s->base->descends ||
+  return s->base->descends || /* by the policy, or by a rule? */
          (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0);
 }
 
@@ -120,7 +120,7 @@ static void link_in(lua_State *L, mwb_state *s, linker link, mw_reach reach,
   mw_value key = mwb_key_to_keep(L, s, -2);
   int code = link(s->engine, reach, parent, &key, h);
   mwb_check(L, code);
-  if (code != MW_NEW) return;
+  if (code != MW_NEW) return; /* its fields are linked */
   lua_pushinteger(L, (lua_Integer)h);
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
@@ -138,9 +138,9 @@ static uint32_t link_asked(lua_State *L, mwb_state *s, linker link, int parent,
   do {
     int state = mwi_tree_look(e, reach, h, &key, child);
     int holds = state & MWI_HOLDS;
-    if ((state & MWI_LEADS) == 0 || (again && holds)) continue;
-    if (link != mw_tree_link && (state & MWI_OPEN) == 0) continue;
-    if (holds || allows(L, s, reach, parent)) {
+    if ((state & MWI_LEADS) == 0 || (again && holds)) continue;    /* not new */
+    if (link != mw_tree_link && (state & MWI_OPEN) == 0) continue; /* scanned */
+    if (holds || allows(L, s, reach, parent)) { /* let in before, or now? */
       link_in(L, s, link, reach, h, list);
       links++;
     } else {
@@ -159,14 +159,14 @@ static void push_wanted(lua_State *L, mwb_state *s, int object, mw_handle h) {
   mw_value key;
   int wanted = mw_tree_scan(s->engine, h, &key);
   lua_pushvalue(L, object + CONTENTS);
-  if (wanted == 2) return;
+  if (wanted == 2) return; /* any field */
   lua_newtable(L);
   lua_replace(L, top + 1);
-  if (wanted == 0) return;
+  if (wanted == 0) return; /* none: a path ends here */
   mwb_push_key(L, s, &key);
   lua_pushvalue(L, -1);
   if (!lua_isnil(L, -1) && lua_rawget(L, object + CONTENTS) != LUA_TNIL)
-    lua_rawset(L, top + 1);
+    lua_rawset(L, top + 1); /* a path's only field */
   lua_settop(L, top + 1);
 }
 
@@ -192,7 +192,7 @@ static void ask_all(lua_State *L, mwb_state *s, int object, mw_handle h) {
       lua_rawget(L, object + ASKED);
       is_asked = lua_rawequal(L, -1, -2);
       lua_pop(L, 1);
-      if (is_asked || !lua_istable(L, -1)) continue;
+      if (is_asked || !lua_istable(L, -1)) continue; /* nothing to ask */
       copy_field(L, object + ASKED);
       copy_field(L, object + FRESH);
       any = 1;
@@ -209,13 +209,13 @@ static void ask_all(lua_State *L, mwb_state *s, int object, mw_handle h) {
 static void scan(lua_State *L, mwb_state *s, mw_handle h, int list) {
   int object = lua_gettop(L), found, asks;
   mwb_push_class(L, object);
-  if (!mwb_push_shadow(L, object))
+  if (!mwb_push_shadow(L, object)) /* not intercepted yet? */
     mwb_enshadow(L, s, h, object, object + CLASS);
   if (!lua_isnil(L, object + CLASS)) mwb_note_classes(L, s, object, NULL);
   found = mwi_tree_look(s->engine, MWI_ANY_REACH, h, NULL, 0);
-  if ((found & MWI_OPEN) == 0) return;
+  if ((found & MWI_OPEN) == 0) return; /* all its fields are linked */
   asks = s->base->descends || (found & MWI_RULED);
-  if (asks) {
+  if (asks) { /* may the policy or a rule leave out any? */
     ask_all(L, s, object, h);
     lua_settop(L, object + CLASS);
     if (!mwb_push_shadow(L, object)) return; /* a function has ended all */
@@ -236,7 +236,7 @@ static void scan_all(lua_State *L, mwb_state *s) {
   for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL; i++) {
     mw_handle h = (mw_handle)lua_tointeger(L, -1);
     lua_settop(L, list);
-    if (mwb_alive(L, s, h)) scan(L, s, h, list);
+    if (mwb_alive(L, s, h)) scan(L, s, h, list); /* or dropped meanwhile? */
     lua_settop(L, list);
   }
   lua_settop(L, list - 1);
@@ -357,16 +357,16 @@ static int store_table(lua_State *L) {
   again = lua_rawequal(L, -1, VALUE);
   do {
     found = mwi_tree_look(e, MWI_ANY_REACH, w.obj, &w.change.key, 0);
-    sure = sure && (found & MWI_REFUSES) == 0;
+    sure = sure && (found & MWI_REFUSES) == 0; /* was nothing ever left out? */
     scans = e->tree.scans;
     lua_settop(L, OLD);
     lua_newtable(L);
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
     asks = again || s->base->descends || (found & MWI_RULED);
-    if (asks && !(again && sure)) {
+    if (asks && !(again && sure)) { /* or held, and nothing left out? */
       moves += link_asked(L, s, mw_tree_link, OBJECT, w.obj, again, OLD + 1);
-    } else if (!asks && (found & MWI_LEADS)) {
+    } else if (!asks && (found & MWI_LEADS)) { /* does the key lead on? */
       link_in(L, s, mw_tree_link, 0, w.obj, OLD + 1);
       moves++;
     }
@@ -377,14 +377,14 @@ static int store_table(lua_State *L) {
   } while (opened); /* the object has come once more, below the table */
   let_go_others(&w);
   former = former_child(&w, &same);
-  sure = sure && same == again && e->tree.moves == moves &&
-         !mwb_is_class(L, s, VALUE, NULL);
+  sure = sure && same == again && e->tree.moves == moves && /* only ours? */
+         !mwb_is_class(L, s, VALUE, NULL); /* and no class meanwhile? */
   mwb_store_field(&w);
   lua_settop(L, OLD);
-  if (!sure) {
+  if (!sure) { /* may somebody have moved tables? */
     count_fields(L, s, VALUE);
     count_former(&w, former);
-  } else if (!again) {
+  } else if (!again) { /* did the field hold another value? */
     mw_tree_unlink(e, w.obj, &w.change.key, former);
   }
   return 0;
@@ -422,10 +422,10 @@ static void put_other(mwb_write *w, uint32_t edge) {
   int same;
   mw_handle former = former_child(w, &same);
   mwb_store_field(w);
-  if (same) return;
-  if (former != MW_NONE) {
+  if (same) return;        /* no link has changed */
+  if (former != MW_NONE) { /* has a table left the field? */
     mw_tree_unlink(e, w->obj, &w->change.key, former);
-    if (w->is_stored) count_former(w, former);
+    if (w->is_stored) count_former(w, former); /* may it be back since? */
   }
   if (edge != 0) mwi_tree_add(e, edge, &w->change.key);
 }
@@ -438,17 +438,17 @@ void mwb_store_linked(mwb_write *w) {
   int top = lua_gettop(L), goes_down = 0;
   uint32_t edge = 0;
   if (mwb_has_orphans(s) && mwi_tree_is_lost(s->engine, w->r)) {
-    mwb_store_field(w);
+    mwb_store_field(w); /* without links: the object has left the tree */
     s->pending = 1;
     return;
   }
   let_go_others(w);
-  if (w->change.key.type == MW_TINTEGER)
+  if (w->change.key.type == MW_TINTEGER) /* no name, which may be a class's */
     edge = mwi_tree_edge(s->engine, w->r, mwb_handle_of(L, s, VALUE));
-  if (edge == 0 && lua_istable(L, VALUE)) {
+  if (edge == 0 && lua_istable(L, VALUE)) { /* has a link to be made? */
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
-    goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
+    goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) && /* no NaN? */
                 mwb_may_enter(L, s, OBJECT, NULL);
     lua_settop(L, top);
   }
@@ -470,11 +470,11 @@ void mwb_store_linked(mwb_write *w) {
 static int find_key(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
   lua_rawgeti(L, 1, lua_tointeger(L, 5));
-  if (!lua_rawequal(L, -1, 2))
+  if (!lua_rawequal(L, -1, 2)) /* not at the end of a list? */
     for (lua_settop(L, 4), lua_pushnil(L);
          lua_next(L, 1) != 0 && !lua_rawequal(L, -1, 2);)
       lua_pop(L, 1);
-  if (lua_gettop(L) == 4) return 0;
+  if (lua_gettop(L) == 4) return 0; /* no field holds it any more */
   *(mw_value *)lua_touserdata(L, 4) =
       mwb_key_to_keep(L, (mwb_state *)lua_touserdata(L, 3), 5);
   lua_pushboolean(L, 1);
@@ -486,7 +486,7 @@ int mwb_find_key(void *ud, mw_handle parent, mw_handle child, mw_value *key) {
   const mw_host *program = &s->base->host;
   lua_State *L = s->service;
   int top = lua_gettop(L), found = 0;
-  if (s->base->has_host && mwb_is_pinned(s, parent))
+  if (s->base->has_host && mwb_is_pinned(s, parent)) /* the program's object? */
     return program->key && program->key(program->ud, parent, child, key);
   lua_pushcfunction(L, find_key);
   if (mwb_alive(L, s, parent)) {
@@ -526,12 +526,12 @@ static int parents(lua_State *L) {
   lua_createtable(L, 2 * (int)n, 0);
   mw_tree_parents(s->engine, root, obj, its, n);
   for (i = 0; i < n; i++, lua_settop(L, 5)) {
-    int known = fx == NULL || mwb_knows_age(fx, its[i].age);
-    int all = fx == NULL || mwb_knows_age(fx, its[i].others);
-    if (!mwb_alive(L, s, its[i].parent)) continue;
+    int known = fx == NULL || mwb_knows_age(fx, its[i].age);  /* this field? */
+    int all = fx == NULL || mwb_knows_age(fx, its[i].others); /* the others? */
+    if (!mwb_alive(L, s, its[i].parent)) continue; /* dead, not yet forgotten */
     mwb_push_key(L, s, &its[i].key);
     if (known) add_place(L, &places);
-    if (its[i].count == 1 || !all) continue;
+    if (its[i].count == 1 || !all) continue; /* no other field? */
     mwb_push_contents(L, 6);
     for (lua_pushnil(L); lua_next(L, 8) != 0; lua_pop(L, 1)) {
       if (!lua_rawequal(L, -1, 2) || lua_rawequal(L, -2, 7)) continue;

@@ -32,11 +32,11 @@ static int cancel(lua_State *L) {
   mw_watch_id id = handle_self(L, s, "cancel");
   mw_watch_options its;
   mw_handle obj;
-  if (mwb_put_off(L, s)) return 0;
+  if (mwb_put_off(L, s)) return 0; /* does a finaliser interrupt? */
   mwb_enter(L);
-  if (mw_watch_info(s->engine, id, &its, &obj) != MW_OK) return 0;
+  if (mw_watch_info(s->engine, id, &its, &obj) != MW_OK) return 0; /* ended? */
   mw_watch_cancel(s->engine, id);
-  if ((its.flags & MW_WEAK) || !mwb_alive(L, s, obj)) return 0;
+  if ((its.flags & MW_WEAK) || !mwb_alive(L, s, obj)) return 0; /* no place */
   mwb_end_guard(L, s, -1, mwb_object_of(s, obj), (lua_Integer)its.ref);
   return 0;
 }
@@ -48,7 +48,7 @@ static int is_watch_alive(lua_State *L) {
   mw_watch_options its;
   mw_handle obj;
   int alive = mw_watch_info(s->engine, id, &its, &obj) == MW_OK;
-  if (alive && (its.flags & MW_ASK)) {
+  if (alive && (its.flags & MW_ASK)) { /* may its guard be dead? */
     alive = mwb_call_guard(s, obj, its.ref, its.flags, NULL);
     if (!alive) mw_watch_cancel(s->engine, id);
   }
@@ -196,7 +196,7 @@ static void read_watch_options(lua_State *L, mw_watch_options *its,
 ** invalid again, so it fires once if the options do not say otherwise. */
 static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
   int top = lua_gettop(L), type = lua_type(L, 2), ok = 0;
-  if (type == LUA_TFUNCTION) return;
+  if (type == LUA_TFUNCTION) return; /* the watched object will hold it */
   if (its->flags & MW_CHECK)
     luaL_error(
         L,
@@ -204,7 +204,7 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
         mwb_type_name(L, 2));
   if (type != LUA_TTABLE && type != LUA_TUSERDATA)
     mwb_bad_argument(L, "watch", 2, 2, "function, table or guard");
-  if (mwb_is_guard(L, s, 2)) {
+  if (mwb_is_guard(L, s, 2)) { /* a bit in the engine? */
     its->flags |= MW_FLAG;
   } else {
     ok = type == LUA_TTABLE || luaL_getmetafield(L, 2, "__index") != LUA_TNIL;
@@ -236,7 +236,7 @@ static void push_guard(lua_State *L, const mwb_state *s,
     lua_pushnil(L);
   if (!asks) return;
   lua_rawseti(L, -2, 1);
-  if (lua_isnil(L, PATH) || !(its->flags & MW_SKIP)) {
+  if (lua_isnil(L, PATH) || !(its->flags & MW_SKIP)) { /* only `when`? */
     lua_pushvalue(L, WHEN);
   } else { /* are the ends of the path compared? */
     mwb_push(L, s, MWB_ENDS);
@@ -283,7 +283,7 @@ static void read_keys(lua_State *L, const attachment *its, uint32_t n) {
   for (i = 0; i < n; i++, lua_pop(L, 2)) {
     lua_rawgeti(L, 3, (lua_Integer)i + 1);
     mwb_push(L, its->s, MWB_ANY);
-    if (!is_path || !lua_rawequal(L, -1, -2))
+    if (!is_path || !lua_rawequal(L, -1, -2)) /* else: mw.any, for any key */
       its->keys[i] = mwb_key_to_keep(L, its->s, -2);
   }
 }
@@ -295,13 +295,13 @@ static int attach(lua_State *L) {
   attachment *its = (attachment *)lua_touserdata(L, 4);
   mwb_state *s = its->s;
   int is_table = lua_istable(L, 1), is_new = its->is_new;
-  int has_class = 1; /* perhaps */
-  if (its->filter != NULL) {
+  int has_class = 1;         /* perhaps */
+  if (its->filter != NULL) { /* does a reach begin? */
     int code;
     read_keys(L, its, its->filter->n_keys);
     code = mw_root_begin_filtered(s->engine, its->h, its->filter, &its->begins);
     mwb_check(L, code);
-    if (code == MW_NEW) its->reach = its->begins;
+    if (code == MW_NEW) its->reach = its->begins; /* is it to be scanned? */
     if (its->filter->n_keys > 0) /* the root's own field, unless it is any */
       its->options->n_keys = its->keys[0].type != MW_TNIL;
   }
@@ -311,14 +311,14 @@ static int attach(lua_State *L) {
     mwb_enshadow(L, s, its->h, 1, -1);
   }
   if (its->is_reported && has_class) mwb_tell_class(L, s, 1, MWB_WATCHED);
-  if (!lua_isnil(L, 2)) {
+  if (!lua_isnil(L, 2)) { /* must the object hold a guard? */
     mwb_push_guards(L, s, 1, 1);
     lua_pushvalue(L, 2);
     its->options->ref =
         (uint64_t)mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
   }
   if (its->reach != 0) mwb_include(L, s, its->h);
-  if (its->options != NULL) {
+  if (its->options != NULL) { /* neither a track nor a feed? */
     its->options->reach = its->begins;
     read_keys(L, its, its->options->n_keys);
     mwb_check(L, mw_watch_begin(s->engine, its->h, its->options, &its->watch));
@@ -349,7 +349,7 @@ void mwb_give_back(lua_State *L, mwb_state *s, mw_handle h) {
   int top = lua_gettop(L);
   if (!mwb_intercepts(s, h) && !mwb_is_known(s, h) && mwb_alive(L, s, h) &&
       lua_checkstack(L, LUA_MINSTACK))
-    mwb_unshadow(L, s, top + 1);
+    mwb_unshadow(L, s, top + 1); /* nobody wants it any more */
   lua_settop(L, top);
 }
 
@@ -374,19 +374,19 @@ static int undo(lua_State *L, const attachment *its) {
   mwi_object *r = mwb_object_of(s, its->h);
   int ends = its->watch == 0 || mw_watch_cancel(e, its->watch) == MW_OK;
   int is_last = its->watch != 0 && its->is_reported && r->waiting == 0;
-  if (its->options == NULL) {
+  if (its->options == NULL) { /* a track? */
     mw_object_untrack(e, its->h);
   } else {
-    if (ends && its->options->ref != 0)
+    if (ends && its->options->ref != 0) /* is its guard held? */
       mwb_end_guard(L, s, 1, r, (lua_Integer)its->options->ref);
-    if (its->reach != 0 && its->watch == 0)
+    if (its->reach != 0 && its->watch == 0) /* which nobody hears yet? */
       mw_reach_end(e, its->reach);
-    else if (its->reach != 0 && r->deep == 0)
+    else if (its->reach != 0 && r->deep == 0) /* nobody any more? */
       mw_root_end(e, its->h);
   }
   if (is_last) r->watched = 0;
-  if (its->is_done && its->is_new && lua_isuserdata(L, 1) &&
-      !mwb_intercepts(s, its->h))
+  if (its->is_done && its->is_new && lua_isuserdata(L, 1) && /* wrapped, */
+      !mwb_intercepts(s, its->h)) /* and for nobody now? */
     mwb_unwrap_class(L, s, 1);
   mwb_give_back(L, s, its->h);
   mwb_let_go(L, s, SIZE_MAX);
@@ -481,7 +481,7 @@ static int track(lua_State *L) {
   code = mw_object_track(s->engine, its.h,
                          (flags & MW_DEEP) && filter.rule == 0, &reach);
   mwb_check(L, code);
-  if (code == MW_NEW) its.reach = reach;
+  if (code == MW_NEW) its.reach = reach; /* is it to be scanned? */
   lua_settop(L, 1);
   if (attach_bare(L, &its) != LUA_OK) return undo(L, &its);
   return 1;
@@ -538,7 +538,7 @@ static int unwatch(lua_State *L) {
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
     mwb_unwrap_class(L, s, 1);
   if (r != NULL && r->watched && !(stays && lua_isuserdata(L, 1)))
-    mwb_tell_class(L, s, 1, MWB_UNWATCHED);
+    mwb_tell_class(L, s, 1, MWB_UNWATCHED); /* tracked userdata stay told */
   mw_object_unwatch(s->engine, h);
   mwb_let_go(L, s, SIZE_MAX);
   lua_settop(L, 1);
@@ -558,7 +558,7 @@ static int is_dropped(void *ud, mw_handle obj) {
   const untracked *its = (const untracked *)ud;
   const mwi_object *r = mwb_object_of(its->s, obj);
   return r != NULL && !mwi_object_intercepts(r) &&
-         (obj == its->h || r->gone > its->age);
+         (obj == its->h || r->gone > its->age); /* it, or one that left then? */
 }
 
 /* Ends that the object at 1 is tracked; its entries in open transactions are
@@ -568,13 +568,13 @@ static int end_tracking(lua_State *L, int drops) {
   untracked its = {s, mwb_handle_of(L, s, 1), 0};
   const mwi_object *r = mwb_object_of(s, its.h);
   if (!mw_object_is_tracked(s->engine, its.h)) return 0;
-  if (!r->watched && lua_isuserdata(L, 1))
+  if (!r->watched && lua_isuserdata(L, 1)) /* told for the track alone? */
     mwb_tell_class(L, s, 1, MWB_UNWATCHED);
   its.age = mw_age_end(s->engine);
   if (mw_object_untrack(s->engine, its.h) != MW_OK) return 0;
   if (drops && s->engine->journal.entries > 0 && s->journal->restoring == 0)
     mw_journal_drop(s->engine, is_dropped, &its);
-  if (lua_isuserdata(L, 1) && !mwb_intercepts(s, its.h))
+  if (lua_isuserdata(L, 1) && !mwb_intercepts(s, its.h)) /* the last reason? */
     mwb_unwrap_class(L, s, 1);
   mwb_let_go_since(L, s, its.age);
   mwb_give_back(L, s, its.h);
@@ -599,7 +599,7 @@ static mw_handle enter_asking(lua_State *L, mwb_state **s, const char *name) {
   mw_handle h;
   *s = mwb_enter_to_read(L);
   h = mwb_handle_of(L, *s, 1);
-  if (h == MW_NONE) mwb_check_dot(L, name, args);
+  if (h == MW_NONE) mwb_check_dot(L, name, args); /* mw:name(x)? */
   lua_settop(L, 1);
   return h;
 }
@@ -629,7 +629,7 @@ static int changed_since(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_Integer n = mwb_integer(L, "changed_since", 2, 2);
   int64_t last = mw_object_last_change(s->engine, mwb_handle_of(L, s, 1));
-  lua_pushboolean(L, last >= 0 && last >= n);
+  lua_pushboolean(L, last >= 0 && last >= n); /* was it ever written? */
   return 1;
 }
 
@@ -681,7 +681,7 @@ static int watched(lua_State *L) {
     if (r == NULL || !mwi_object_intercepts(r)) continue;
     if (mwb_alive(L, s, r->obj) &&
         (all || r->watched || (r->tracked && lua_isuserdata(L, -1))))
-      lua_rawseti(L, 1, ++n);
+      lua_rawseti(L, 1, ++n); /* mutators are wrapped for it, or all count */
     lua_settop(L, 1);
   }
   return 1;
