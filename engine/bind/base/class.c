@@ -29,7 +29,7 @@ int mwb_is_of(lua_State *L, const mwb_state *s, int index, int meta) {
 
 void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
                      int meta, const char *type) {
-  if (!mwb_is_of(L, s, 1, meta))
+  if (!mwb_is_of(L, s, 1, meta)) /* a dot instead of a colon? */
     luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name, type,
                mwb_type_name(L, 1));
   return lua_touserdata(L, 1);
@@ -38,21 +38,21 @@ void *mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 /* The `__newindex` of all classes. */
 static int refuse_field(lua_State *L) {
   lua_settop(L, 2);
-  if (lua_type(L, 2) == LUA_TSTRING)
+  if (lua_type(L, 2) == LUA_TSTRING) /* can the message name the field? */
     lua_pushfstring(L, "field '%s' of the ", lua_tostring(L, 2));
   else
     lua_pushfstring(L, "field (a %s) of the ", luaL_typename(L, 2));
   lua_pushfstring(L, "%s%s cannot be set", lua_tostring(L, 3),
                   mwb_type_name(L, 1));
   lua_getmetatable(L, 1);
-  if (lua_rawgetp(L, -1, &OURS) != LUA_TSTRING)
+  if (lua_rawgetp(L, -1, &OURS) != LUA_TSTRING) /* nothing to use instead? */
     return luaL_error(L, "%s", lua_tostring(L, -3));
   return luaL_error(L, "%s (use %s)", lua_tostring(L, -3), lua_tostring(L, -1));
 }
 
 void mwb_seal(lua_State *L, int index, const char *use) {
   index = lua_absindex(L, index);
-  if (use == NULL)
+  if (use == NULL) /* nothing to use instead? */
     lua_pushboolean(L, 1);
   else
     lua_pushstring(L, use);

@@ -26,11 +26,11 @@ static clock_data *another(lua_State *L, const char *name) {
   if (lua_type(L, 1) == LUA_TTABLE) {
     lua_pushliteral(L, "tag");
     lua_rawget(L, 1);
-    if (lua_tocfunction(L, -1) == tag) {
+    if (lua_tocfunction(L, -1) == tag) { /* of some clock? */
       lua_getupvalue(L, -1, 3);
       c = (clock_data *)lua_touserdata(L, -1);
       lua_pop(L, 2);
-      if (lua_topointer(L, 1) == c->self) return c;
+      if (lua_topointer(L, 1) == c->self) return c; /* of this one? */
     }
   }
   luaL_error(L, "calling '%s' on bad self (clock expected, got %s)", name,
@@ -41,7 +41,7 @@ static clock_data *another(lua_State *L, const char *name) {
 static inline clock_data *self(lua_State *L, const char *name) {
   clock_data *c = (clock_data *)lua_touserdata(L, MWB_UPDATA);
   mwb_state *s = c->state;
-  if (lua_topointer(L, 1) != c->self) c = another(L, name);
+  if (lua_topointer(L, 1) != c->self) c = another(L, name); /* borrowed? */
   if (s->pending) mwb_slice(L, s);
   return c;
 }
@@ -57,9 +57,9 @@ static mw_engine *engine_of(const clock_data *c) { return c->state->engine; }
 static uint32_t hot_slot(lua_State *L, mwb_state *s, int index) {
   const void *ptr = mwb_address(L, index);
   uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  if (slot == 0) return 0;
+  if (slot == 0) return 0; /* unknown to the engine */
   if (!mwb_look_for_probe(L, MWB_UPOBJECTS) && s->engine->identity.left == 0)
-    return slot;
+    return slot; /* the dead are all forgotten */
   return (lua_rawgeti(L, MWB_UPOBJECTS, slot) != LUA_TNIL) ? slot : 0;
 }
 
@@ -72,7 +72,7 @@ static int tag(lua_State *L) {
   mwb_state *s = c->state;
   uint32_t slot = hot_slot(L, s, 2);
   mw_handle h;
-  if (slot != 0 && mwi_clock_stamp(clock_of(c), slot)) {
+  if (slot != 0 && mwi_clock_stamp(clock_of(c), slot)) { /* has it a page? */
     lua_pushvalue(L, 2);
     return 1;
   }
@@ -132,8 +132,8 @@ static int next_tagged(lua_State *L) {
   do {
     h = mw_clock_next(s->engine, walk);
     lua_settop(L, 0);
-  } while (h != MW_NONE && !mwb_alive(L, s, h));
-  if (h == MW_NONE) return 0;
+  } while (h != MW_NONE && !mwb_alive(L, s, h)); /* dead, not forgotten? */
+  if (h == MW_NONE) return 0;                    /* the end of the walk */
   lua_pushinteger(L, mw_clock_generation(s->engine, walk->clock, h));
   return 2;
 }
@@ -173,7 +173,7 @@ static void new_clock(lua_State *L, mwb_state *s) {
   c->self = lua_topointer(L, at);
   c->number = MW_CLOCK;
   luaL_setfuncs(L, methods, 3);
-  if (name != NULL)
+  if (name != NULL) /* not the default one? */
     mwb_check(L, mw_clock_open(s->engine, name, len, &c->number));
   mwb_push(L, s, MWB_CLOCK);
   lua_setmetatable(L, at);
@@ -186,12 +186,12 @@ static int named_clock(lua_State *L) {
   if (!lua_isnil(L, 1) && lua_type(L, 1) != LUA_TSTRING)
     return mwb_bad_argument(L, "clock", 1, 1, "string");
   mwb_push(L, mwb_state_of(L), MWB_CLOCKS);
-  if (lua_isnil(L, 1))
+  if (lua_isnil(L, 1)) /* the default one? */
     lua_pushboolean(L, 0);
   else
     lua_pushvalue(L, 1);
   lua_pushvalue(L, 3);
-  if (lua_rawget(L, 2) != LUA_TNIL) return 1;
+  if (lua_rawget(L, 2) != LUA_TNIL) return 1; /* made before? */
   lua_settop(L, 3);
   new_clock(L, s);
   lua_pushvalue(L, 4);

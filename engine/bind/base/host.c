@@ -57,14 +57,14 @@ void mwb_detach(mwb_state *s) {
   mw_host_set(e, &s->base->host);
   for (slot = 1; slot < e->identity.top; slot++) {
     mw_handle h = mwi_identity_handle(&e->identity, slot);
-    if (!mwb_is_pinned(s, h)) mw_object_forget(e, h);
+    if (!mwb_is_pinned(s, h)) mw_object_forget(e, h); /* is it Lua's? */
   }
 }
 
 /* The state, or an error if the library is not open. */
 static mwb_state *need_state(lua_State *L, const char *name) {
   mwb_state *s;
-  if (mw_lua_engine(L) == NULL)
+  if (mw_lua_engine(L) == NULL) /* not open, or closed already? */
     luaL_error(L, "'%s' is called before moonwatch is open", name);
   mwb_push_state(L);
   s = (mwb_state *)lua_touserdata(L, -1);
@@ -82,7 +82,7 @@ mw_owner mw_lua_owner(lua_State *L) {
   mwb_state *s = need_state(L, "mw_lua_owner");
   const mwb_transaction *tx;
   tx = mwb_transaction_now(L, s);
-  if (tx == NULL) return 0;
+  if (tx == NULL) return 0; /* nobody could take the write back */
   tx->of->hides = 1;
   return tx->its->number;
 }
@@ -118,7 +118,7 @@ static int is_store(int kind) { return kind != MW_TOUCH && kind != MW_CALL; }
 static int make(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_write w;
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
-  if (!mwb_write_check(&w)) return lua_error(L);
+  if (!mwb_write_check(&w)) return lua_error(L); /* a guard has refused it */
   return mwb_write_run(&w, mwb_store_contents);
 }
 
@@ -131,9 +131,9 @@ static int touch_made(lua_State *L) {
   mwb_write w;
   lua_settop(L, 3);
   h = mwb_intercepting_at(L, s, OBJECT);
-  if (h == MW_NONE) return 0;
+  if (h == MW_NONE) return 0; /* nobody watches or tracks it */
   if (is_store(kind) && lua_istable(L, OBJECT)) return make(L, s, h);
-  if (!is_store(kind)) lua_settop(L, KEY);
+  if (!is_store(kind)) lua_settop(L, KEY); /* no value is given */
   mwb_push_current(L, s);
   if (is_store(kind))
     lua_rotate(L, VALUE, 1); /* the new value before the old one */
@@ -151,7 +151,7 @@ void mw_lua_touch(lua_State *L, int index, int key, int kind) {
   luaL_checkstack(L, 8, "mw_lua_touch");
   index = lua_absindex(L, index);
   key = lua_absindex(L, key);
-  if (kind != MW_UPDATE && kind != MW_DELETE) lua_pushnil(L);
+  if (kind != MW_UPDATE && kind != MW_DELETE) lua_pushnil(L); /* no old one? */
   if (is_store(kind) && lua_istable(L, index)) unmake(L, index, key);
   lua_pushvalue(L, index);
   lua_insert(L, -2);

@@ -14,7 +14,7 @@
 #include "../watch/watch.h"
 
 void mwb_object(lua_State *L, const char *name, int index, int arg) {
-  if (index == 1) mwb_check_dot(L, name, lua_gettop(L));
+  if (index == 1) mwb_check_dot(L, name, lua_gettop(L)); /* mw:name(x)? */
   if (mwb_address(L, index) == NULL)
     mwb_bad_argument(L, name, index, arg,
                      "table, userdata, function or thread");
@@ -23,7 +23,7 @@ void mwb_object(lua_State *L, const char *name, int index, int arg) {
 mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index) {
   const void *ptr = mwb_address(L, index);
   uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  if (slot == 0) return MW_NONE;
+  if (slot == 0) return MW_NONE; /* the engine knows no such address */
   mwb_push(L, s, MWB_OBJECTS);
   if (lua_rawgeti(L, -1, slot) == LUA_TNIL) slot = 0; /* which has no handle */
   lua_pop(L, 2);
@@ -51,7 +51,7 @@ mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
     lua_pushvalue(L, index);
     lua_rawseti(L, -2, slot);
     code = mw_object_identify(e, ptr, &h);
-    if (mw_slot(h) == slot) break;
+    if (mw_slot(h) == slot) break; /* else: no memory, or a dead object's */
     lua_pushnil(L);
     lua_rawseti(L, -2, slot);
     mwb_check(L, code);
@@ -71,7 +71,7 @@ mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
 mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index) {
   mw_handle h = mwb_handle_of(L, s, index);
   if (h == MW_NONE || mwb_intercepts(s, h)) return h;
-  if (!mwb_push_own(L, index)) return MW_NONE;
+  if (!mwb_push_own(L, index)) return MW_NONE; /* known, and no more? */
   lua_pop(L, 1); /* an orphan that is not given back yet */
   return h;
 }
@@ -96,7 +96,7 @@ static int object(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   int ok = 0;
   lua_Integer n = 0;
-  if (lua_type(L, 1) == LUA_TNUMBER)
+  if (lua_type(L, 1) == LUA_TNUMBER) /* "1" is no serial */
     n = lua_tointegerx(L, 1, &ok);
   else
     mwb_check_dot(L, "object", lua_gettop(L));
@@ -116,7 +116,7 @@ static int in_array(void *ud, mw_handle h) {
 ** depth of calls would have no bound. */
 static size_t notify(lua_State *L, mwb_state *s, size_t n) {
   size_t done;
-  if (s->base->notifying) return 0;
+  if (s->base->notifying) return 0; /* called by an on_death? */
   for (done = 0; s->base->queued && done < n; done++) {
     s->base->queued = 0; /* a finaliser may set it again */
     mwb_push(L, s, MWB_DEATH);
@@ -144,12 +144,12 @@ static size_t reap_some(lua_State *L, mwb_state *s, size_t looks,
                         size_t deaths) {
   size_t n = notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
-  if (s->watch->storing == 0) mwb_let_go(L, s, looks);
-  if (s->base->deserted && !mw_reap_due(s->engine)) {
+  if (s->watch->storing == 0) mwb_let_go(L, s, looks); /* can none come back? */
+  if (s->base->deserted && !mw_reap_due(s->engine)) {  /* all dead are found? */
     /* The policy looks at all wrapped classes, so one call serves all deaths of
     ** a collection.  The policy's call may end up here again. */
     s->base->deserted = 0;
-    if (mwb_push_question(L, s, MWB_DESERTED) &&
+    if (mwb_push_question(L, s, MWB_DESERTED) && /* does it want to know? */
         mwb_pcall_outside(L, s, 0, 0, 0) != LUA_OK) {
       s->base->deserted = 1;
       lua_error(L);
@@ -177,12 +177,12 @@ static size_t take_made(mwb_state *s) {
 void mwb_reap_slice(lua_State *L, mwb_state *s) {
   size_t made = take_made(s);
   reap_some(L, s, LOOKS + EACH * made, 1 + EACH / 2 * made);
-  if (!mw_reap_due(s->engine)) s->base->made = 0;
+  if (!mw_reap_due(s->engine)) s->base->made = 0; /* no slot is left? */
 }
 
 void mwb_reap_made(mwb_state *s) {
   size_t made;
-  if (!mw_reap_due(s->engine)) return;
+  if (!mw_reap_due(s->engine)) return; /* all slots have been looked at */
   made = take_made(s);
   mw_reap_step(s->engine, EACH * made, EACH / 2 * made, in_array, s);
 }
@@ -204,7 +204,7 @@ static int reap(lua_State *L) {
   mwb_probe(L, s);
   mwb_end_waiting(L, s);
   mwb_raise_late(L, s);
-  if ((uint64_t)budget < SIZE_MAX / 200)
+  if ((uint64_t)budget < SIZE_MAX / 200) /* else as many as it takes */
     looks = FREE_LOOKS + 100 * (size_t)budget;
   n = reap_some(L, s, looks, (size_t)budget);
   if (n == 0 && budget > 0) n = reap_some(L, s, s->engine->identity.left, 1);

@@ -32,7 +32,7 @@ void mwb_open_keys(lua_State *L) {
     lua_pushlstring(L, text, n);
     s->short_string = (lua_tostring(L, -1) == one) ? n : 0;
     lua_pop(L, 2);
-  } while (s->short_string == 0 && n > 0);
+  } while (s->short_string == 0 && n > 0); /* until two equal ones are one */
   lua_newtable(L);
   mwb_keep(L, s, MWB_STRINGS);
 }
@@ -42,7 +42,7 @@ void mwb_open_keys(lua_State *L) {
 static int64_t string_address(lua_State *L, mwb_state *s, int index) {
   size_t len;
   const char *text = lua_tolstring(L, index, &len);
-  if (is_short(s, len)) return (int64_t)(uintptr_t)text;
+  if (is_short(s, len)) return (int64_t)(uintptr_t)text; /* its only address */
   mwb_push(L, s, MWB_STRINGS);
   lua_pushvalue(L, index);
   lua_rawget(L, -2);
@@ -66,7 +66,7 @@ mw_value mwb_key(lua_State *L, mwb_state *s, int index) {
     case LUA_TNUMBER:
       v.type = MW_TINTEGER;
       v.u.i = lua_tointegerx(L, index, &ok);
-      if (ok) break;
+      if (ok) break; /* an integral float, too */
       v.type = MW_TFLOAT;
       v.u.f = lua_tonumber(L, index);
       break;
@@ -94,7 +94,7 @@ static int64_t keep_string(lua_State *L, mwb_state *s, int index,
   if (lua_rawgetp(L, strings, (void *)(uintptr_t)address) == LUA_TNIL) {
     lua_pushinteger(L, 0);
     lua_rawseti(L, strings, (lua_Integer)address);
-    if (!is_short(s, (size_t)lua_rawlen(L, index))) {
+    if (!is_short(s, (size_t)lua_rawlen(L, index))) { /* to be found by text? */
       lua_pushvalue(L, index);
       lua_pushlightuserdata(L, (void *)(uintptr_t)address);
       lua_rawset(L, strings);
@@ -112,7 +112,7 @@ mw_value mwb_key_to_keep(lua_State *L, mwb_state *s, int index) {
   v = mwb_key(L, s, index);
   if (v.type == MW_TSTRING)
     v.u.i = keep_string(L, s, index, v.u.i);
-  else if (v.type == MW_TOBJECT && v.u.i == 0)
+  else if (v.type == MW_TOBJECT && v.u.i == 0) /* has it no handle? */
     v.u.i = (int64_t)mwb_identify(L, s, "watch", index, 3);
   return v;
 }
@@ -165,7 +165,7 @@ void mwb_retain(void *ud, const mw_value *key) {
 void mwb_release(void *ud, const mw_value *key) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = s->service;
-  if (key->type != MW_TSTRING || add_use(s, key, -1) > 0) return;
+  if (key->type != MW_TSTRING || add_use(s, key, -1) > 0) return; /* in use? */
   mwb_push(L, s, MWB_STRINGS);
   mwb_push_key(L, s, key);
   lua_pushnil(L);

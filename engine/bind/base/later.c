@@ -45,7 +45,7 @@ static int owner_of(lua_State *L, const mwb_state *s, lua_Debug *frame) {
   if (lua_iscfunction(L, -1)) {
     owner = OTHERS;
     if (lua_getupvalue(L, -1, 1) != NULL) {
-      if (lua_touserdata(L, -1) == s) owner = OURS;
+      if (lua_touserdata(L, -1) == s) owner = OURS; /* all of ours have it */
       lua_pop(L, 1);
     }
   }
@@ -60,7 +60,7 @@ static int finaliser_level(lua_State *of) {
   for (; lua_getstack(of, level, &frame); level++) {
     lua_getinfo(of, "n", &frame);
     if (frame.name != NULL && strcmp(frame.name, "__gc") == 0 &&
-        strcmp(frame.namewhat, "metamethod") == 0)
+        strcmp(frame.namewhat, "metamethod") == 0) /* no field of that name? */
       return level;
   }
   return -1;
@@ -75,15 +75,15 @@ int mwb_is_at_work(lua_State *L, mwb_state *s) {
   lua_Debug frame;
   lua_State *of = L;
   int owner = OTHERS, top = lua_gettop(L), level;
-  if (s->engine == NULL) return 0;
+  if (s->engine == NULL) return 0; /* closed: nothing to disturb */
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   level = finaliser_level(L);
   if (level < 0) { /* has a finaliser resumed this coroutine? */
     of = mwb_nearest_coroutine(L, s, has_finaliser);
-    if (of == NULL || !lua_checkstack(of, LUA_MINSTACK)) return 1;
+    if (of == NULL || !lua_checkstack(of, LUA_MINSTACK)) return 1; /* perhaps */
     level = finaliser_level(of);
   }
-  while (owner == OTHERS && lua_getstack(of, ++level, &frame))
+  while (owner == OTHERS && lua_getstack(of, ++level, &frame)) /* C's caller? */
     owner = owner_of(of, s, &frame);
   lua_settop(L, top);
   /* the engine's callbacks run in a thread of their own, with no function */
@@ -148,7 +148,7 @@ static void put_off(lua_State *L, mwb_state *s, int first, int n) {
 int mwb_put_off(lua_State *L, mwb_state *s) {
   lua_Debug frame;
   int n = lua_gettop(L);
-  if (!mwb_in_finaliser(L) || !mwb_is_at_work(L, s)) return 0;
+  if (!mwb_in_finaliser(L) || !mwb_is_at_work(L, s)) return 0; /* no need */
   lua_getstack(L, 0, &frame);
   lua_getinfo(L, "f", &frame);
   put_off(L, s, 1, n);
@@ -198,7 +198,7 @@ static lua_Integer push_waiting(lua_State *L, const mwb_state *s,
     lua_rawgeti(L, one, AT_OBJECT);
     lua_rawgeti(L, one, AT_KEY);
     found = lua_rawequal(L, -2, OBJECT) && lua_rawequal(L, -1, KEY) &&
-            lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN &&
+            lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN && /* a write? */
             lua_rawgeti(L, one, IS_OVERTAKEN) && !lua_toboolean(L, -1);
     if (found) break;
     lua_settop(L, list);
@@ -210,7 +210,7 @@ static lua_Integer push_waiting(lua_State *L, const mwb_state *s,
 
 int mwb_go_before(lua_State *L, const mwb_state *s) {
   int top = lua_gettop(L);
-  if (push_waiting(L, s, 1) != 0) {
+  if (push_waiting(L, s, 1) != 0) { /* has a finaliser written the field? */
     lua_rawgeti(L, -1, AT_BEFORE);
     lua_replace(L, top);
     lua_settop(L, top);
@@ -244,18 +244,18 @@ static int make_up(lua_State *L) {
   int ignored = mwb_is_ignored(L, s);
   mwb_write w;
   mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
-  if (w.r == NULL) return 0;
+  if (w.r == NULL) return 0; /* its object is forgotten */
   mwb_set_kind_of(&w);
   w.ignored = ignored;
   w.change.number = number;
-  if (tells) {
-    if (is_overtaken || ignored) return 0;
+  if (tells) { /* the second time, when all are recorded? */
+    if (is_overtaken || ignored) return 0; /* nobody is told */
     mwb_write_before(&w);
-    return mwb_write_after(&w) ? lua_error(L) : 0;
+    return mwb_write_after(&w) ? lua_error(L) : 0; /* a guard's error */
   }
-  if (!ignored) mwb_write_count(&w);
+  if (!ignored) mwb_write_count(&w); /* also if it is overtaken */
   if (!is_overtaken && (w.r->needs & MWI_TREE) &&
-      (lua_istable(L, OLD) || lua_istable(L, VALUE))) {
+      (lua_istable(L, OLD) || lua_istable(L, VALUE))) { /* do links change? */
     w.is_stored = 1; /* a later write may have stored another value */
     mwb_store_linked(&w);
   }
@@ -271,7 +271,7 @@ static int push_call(lua_State *L, const mwb_state *s, int one) {
   lua_rawgeti(L, one, COUNT);
   n = (int)lua_tointeger(L, -1);
   luaL_checkstack(L, n + LUA_MINSTACK, NULL);
-  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN)
+  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) /* a write? */
     mwb_push_function(L, s, make_up);
   for (i = 0; i < n; i++) lua_rawgeti(L, one, FIRST + i);
   return n;
@@ -284,7 +284,7 @@ static int record_all(lua_State *L) {
   for (i = 1; i <= n; i++) {
     lua_settop(L, 2);
     lua_rawgeti(L, 1, i);
-    if (lua_rawgeti(L, 3, CALL) != LUA_TBOOLEAN) continue;
+    if (lua_rawgeti(L, 3, CALL) != LUA_TBOOLEAN) continue; /* no write? */
     lua_call(L, push_call(L, s, 3), 1);
     lua_rawseti(L, 3, AT_NUMBER);
   }
@@ -294,7 +294,7 @@ static int record_all(lua_State *L) {
 /* Makes the call, or tells of the write, on the top, and pops it. */
 static void do_one(lua_State *L, mwb_state *s) {
   int one = lua_gettop(L);
-  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) { /* a write, to be told of? */
     lua_pushboolean(L, 1);
     lua_rawseti(L, one, IS_RECORDED);
   }
@@ -356,7 +356,7 @@ void mwb_end_waiting(lua_State *L, mwb_state *s) {
 
 int mwb_hand_error(lua_State *L, mwb_state *s, const char *where) {
   mwb_push(L, s, MWB_ONERROR);
-  if (lua_isnil(L, -1)) {
+  if (lua_isnil(L, -1)) { /* does nobody handle errors? */
     lua_pop(L, 1);
     return 0;
   }

@@ -30,9 +30,9 @@ static const char KEY = 0;
 ** ======================================================= */
 
 void mwb_slice(lua_State *L, mwb_state *s) {
-  if (s->engine == NULL)
+  if (s->engine == NULL) /* does a finaliser call after the close? */
     luaL_error(L, "moonwatch is closed with its Lua state");
-  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) return;
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) return; /* not now */
   mwb_reap_slice(L, s);
   mwb_end_waiting(L, s);
   mwb_raise_late(L, s);
@@ -42,7 +42,7 @@ void mwb_slice(lua_State *L, mwb_state *s) {
 ** other values Lua collects after that, with the value on the stack: the probe
 ** would be old then, so young collections would not end it. */
 void mwb_collected(lua_State *L, mwb_state *s) {
-  if (s->engine == NULL) return;
+  if (s->engine == NULL) return; /* closed: nobody asks who died */
   s->collections++;
   s->pending = s->base->deserted = 1;
   mw_reap_begin(s->engine);
@@ -75,7 +75,7 @@ void mwb_new_ephemeron(lua_State *L, int value) {
 ** ======================================================= */
 
 const char *mwb_type_name(lua_State *L, int index) {
-  if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
+  if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) /* of a class? */
     return lua_tostring(L, -1);
   if (lua_islightuserdata(L, index)) return "light userdata";
   if (lua_type(L, index) == LUA_TNUMBER && !lua_isinteger(L, index))
@@ -85,7 +85,7 @@ const char *mwb_type_name(lua_State *L, int index) {
 
 void mwb_check_dot(lua_State *L, const char *name, int args) {
   const void *library = mwb_state_of(L)->base->library;
-  if (args > 1 && library != NULL && lua_topointer(L, 1) == library)
+  if (args > 1 && library != NULL && lua_topointer(L, 1) == library) /* mw:f? */
     luaL_error(L, "calling '%s' with a colon (use a dot: mw.%s)", name, name);
 }
 
@@ -119,12 +119,12 @@ int mwb_is_same(lua_State *L, int a, int b) {
   lua_Number x, y;
   if (lua_type(L, a) != LUA_TNUMBER || lua_type(L, b) != LUA_TNUMBER)
     return lua_rawequal(L, a, b);
-  if (lua_isinteger(L, a) || lua_isinteger(L, b))
+  if (lua_isinteger(L, a) || lua_isinteger(L, b)) /* 1 is not 1.0 */
     return lua_isinteger(L, a) == lua_isinteger(L, b) && lua_rawequal(L, a, b);
   x = lua_tonumber(L, a);
   y = lua_tonumber(L, b);
-  if (x != x) return y != y;
-  return x == y && (x != 0 || 1 / x == 1 / y);
+  if (x != x) return y != y;                   /* NaN? */
+  return x == y && (x != 0 || 1 / x == 1 / y); /* 0.0 is not -0.0 */
 }
 
 /* Lua raises this message as a memory error. */
@@ -255,13 +255,13 @@ static int close_state(lua_State *L) {
   lua_pushcfunction(L, end_waiting); /* what the handles have lost meanwhile */
   lua_pushvalue(L, 1);
   lua_pcall(L, 1, 0, 0);
-  if (s->engine != NULL && s->base->is_attached) mwb_detach(s);
-  if (s->engine != NULL) {
+  if (s->engine != NULL && s->base->is_attached) mwb_detach(s); /* it stays */
+  if (s->engine != NULL) { /* was the state ever whole? */
     mwi_free(s->engine, s->trace->scratch, s->trace->size_scratch);
     mwb_close_batches(L, s);
     mwb_close_transactions(s);
   }
-  if (!s->base->is_attached) mw_engine_close(s->engine);
+  if (!s->base->is_attached) mw_engine_close(s->engine); /* is it Lua's own? */
   s->engine = NULL;
   s->pending = 1;
   return 0;
@@ -326,7 +326,7 @@ static void new_state(lua_State *L) {
   alloc = lua_getallocf(L, &ud);
   if (!s->base->is_attached) s->engine = mw_engine_open(alloc, ud);
   if (s->engine == NULL) mwb_check(L, MW_NOMEM);
-  if (s->base->is_attached) s->base->host = s->engine->watch.host;
+  if (s->base->is_attached) s->base->host = s->engine->watch.host; /* its own */
   s->base->has_host = s->base->host.call || s->base->host.restore;
 }
 
@@ -337,7 +337,7 @@ static void make_places(lua_State *L, mwb_state *s) {
   for (i = 0; i < MWB_VALUES; i++) {
     lua_pushvalue(L, -1);
     s->at[i] = luaL_ref(L, LUA_REGISTRYINDEX);
-    if (i == MWB_OBJECTS) continue;
+    if (i == MWB_OBJECTS) continue; /* the array, which is there */
     lua_pushnil(L);
     mwb_keep(L, s, i);
   }
@@ -348,7 +348,7 @@ mw_engine *mw_lua_engine(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY);
   s = (const mwb_state *)lua_touserdata(L, -1);
   lua_pop(L, 1);
-  return (s == NULL) ? NULL : s->engine;
+  return (s == NULL) ? NULL : s->engine; /* is it not open? */
 }
 
 #ifdef MW_CHECKS
@@ -427,7 +427,7 @@ static int build(lua_State *L) {
 }
 
 int luaopen_moonwatch_core(lua_State *L) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) == LUA_TUSERDATA) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) == LUA_TUSERDATA) { /* not new? */
     mwb_push(L, (const mwb_state *)lua_touserdata(L, -1), MWB_LIBRARY);
     return 1;
   }

@@ -17,7 +17,7 @@ static int is_text(lua_State *L, int index, const char *text) {
 /* The number of the choice on the top, from 0 on; -1 if it is none. */
 static int find_choice(lua_State *L, const char *choices) {
   int i;
-  if (lua_type(L, -1) != LUA_TSTRING) return -1;
+  if (lua_type(L, -1) != LUA_TSTRING) return -1; /* 1 is not "1" */
   for (i = 0; *choices != '\0'; i++, choices += strlen(choices) + 1)
     if (is_text(L, -1, choices)) return i;
   return -1;
@@ -27,7 +27,7 @@ static int find_choice(lua_State *L, const char *choices) {
 static void push_choices(lua_State *L, const char *choices) {
   const char *second = choices + strlen(choices) + 1;
   const char *third = second + strlen(second) + 1;
-  if (*third == '\0') {
+  if (*third == '\0') { /* are there only two? */
     lua_pushfstring(L, "neither '%s' nor '%s'", choices, second);
     return;
   }
@@ -55,7 +55,7 @@ static int read_value(lua_State *L, const char *name, int arg,
     push_choices(L, option->choices);
   } else {
     if (option->type == LUA_TBOOLEAN) which = lua_toboolean(L, -1);
-    if (option->type == LUA_TNONE || lua_type(L, -1) == option->type)
+    if (option->type == LUA_TNONE || lua_type(L, -1) == option->type) /* any? */
       return option->flags[which];
     lua_pushfstring(L, "not a %s", lua_typename(L, option->type));
   }
@@ -68,8 +68,8 @@ static void check_needs(lua_State *L, const char *name, int arg,
                         const mwb_option *options, int first, int flags) {
   int i;
   for (i = 0; options[i].name != NULL; i++) {
-    if ((options[i].needs & ~flags) == 0) continue;
-    if (!lua_toboolean(L, first + i)) continue; /* absent, or `false`? */
+    if ((options[i].needs & ~flags) == 0) continue; /* all needed is set */
+    if (!lua_toboolean(L, first + i)) continue;     /* absent, or `false`? */
     lua_pushstring(L, options[i].wrong);
     bad_option(L, name, arg, &options[i]);
   }
@@ -81,7 +81,7 @@ static int find_option(lua_State *L, const char *name, int arg,
   int i, type = lua_type(L, -2);
   for (i = 0; type == LUA_TSTRING && options[i].name != NULL; i++)
     if (is_text(L, -2, options[i].name)) return i;
-  if (type == LUA_TSTRING || type == LUA_TNUMBER)
+  if (type == LUA_TSTRING || type == LUA_TNUMBER) /* has the name a text? */
     luaL_tolstring(L, -2, NULL);
   else
     lua_pushfstring(L, "(a %s)", lua_typename(L, type));
@@ -100,7 +100,7 @@ int mwb_read_options(lua_State *L, const char *name, int arg,
   luaL_checkstack(L, n + LUA_MINSTACK, NULL);
   lua_settop(L, first - 1 + n);
   if (none) return flags;
-  table = mwb_push_shadow(L, arg) ? lua_gettop(L) : arg;
+  table = mwb_push_shadow(L, arg) ? lua_gettop(L) : arg; /* is it watched? */
   for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
     i = find_option(L, name, arg, options);
     flags |= read_value(L, name, arg, &options[i]);

@@ -90,7 +90,7 @@ int mwb_os_look(const char *path, int64_t *changed, int64_t *size) {
 const char *mwb_os_place(const char *path, char *place) {
   struct stat st;
   if (strncmp(path, "/dev/", 5) == 0) return NULL; /* as /dev/stdout */
-  if (lstat(path, &st) != 0 || S_ISREG(st.st_mode)) return path;
+  if (lstat(path, &st) != 0 || S_ISREG(st.st_mode)) return path; /* or new */
   return (stat(path, &st) == 0 && S_ISREG(st.st_mode)) ? realpath(path, place)
                                                        : NULL;
 }

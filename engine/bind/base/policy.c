@@ -21,7 +21,7 @@ static int set_questions(lua_State *L) {
 
 int mwb_push_question(lua_State *L, const mwb_state *s, int question) {
   mwb_push(L, s, MWB_QUESTIONS);
-  if (lua_rawgeti(L, -1, question) == LUA_TFUNCTION) {
+  if (lua_rawgeti(L, -1, question) == LUA_TFUNCTION) { /* does it answer? */
     lua_replace(L, -2);
     return 1;
   }

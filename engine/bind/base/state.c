@@ -61,7 +61,7 @@ static void add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
     walk->late |= has(L, walk->entered, top);
   } else {
     mw_tree_expel(s->engine, mwb_handle_of(L, s, top));
-    if (mwb_has_orphans(s)) s->pending = 1;
+    if (mwb_has_orphans(s)) s->pending = 1; /* what was below the class? */
   }
 }
 
@@ -77,9 +77,9 @@ static void add_chain(lua_State *L, mwb_state *s, mwb_classes *walk) {
     is_index = n % 2;
     if (!mwb_is_class(L, s, top, walk))
       add_class(L, s, walk);
-    else if (!is_index)
+    else if (!is_index) /* known, with all that it inherits from? */
       break;
-    if (is_index)
+    if (is_index) /* the `__index` of a metatable: has it one, too? */
       mwb_push_class(L, top);
     else
       mwb_raw_field(L, top, "__index");
@@ -115,23 +115,23 @@ static int stands_for_class(lua_State *L, int parent) {
   if (strcmp(key, "class") != 0 && strcmp(key, "_class") != 0) return 0;
   mwb_push_class(L, parent);
   lua_insert(L, top);
-  yes = lua_istable(L, top) && holds(L, top);
+  yes = lua_istable(L, top) && holds(L, top); /* in one of its fields? */
   lua_remove(L, top);
   return yes;
 }
 
 int mwb_is_contents(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
   if (!lua_istable(L, -1) || mwb_is_class(L, s, -1, walk)) return 0;
-  if (!stands_for_class(L, parent)) return 1;
+  if (!stands_for_class(L, parent)) return 1; /* so it is contents */
   add_class(L, s, walk);
   return 0;
 }
 
 int mwb_is_weak_class(lua_State *L, int index) {
   int top = lua_gettop(L), weak;
-  weak = lua_istable(L, index) &&
+  weak = lua_istable(L, index) && /* is there a class? */
          mwb_raw_field(L, index, "__mode") == LUA_TSTRING &&
-         strpbrk(lua_tostring(L, -1), "kv") != NULL;
+         strpbrk(lua_tostring(L, -1), "kv") != NULL; /* keys or values? */
   lua_settop(L, top);
   return weak;
 }
@@ -146,7 +146,7 @@ int mwb_is_weak(lua_State *L, int index) {
 
 int mwb_may_enter(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
   if (!mwb_is_contents(L, s, parent, walk)) return 0;
-  if (!lua_getmetatable(L, -1)) return 1;
+  if (!lua_getmetatable(L, -1)) return 1; /* neither weak nor ours */
   lua_pop(L, 1);
   return !mwb_is_ours(L, -1) && !mwb_is_weak(L, -1);
 }
@@ -155,7 +155,7 @@ int mwb_may_enter(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
 ** if it is new there and may be entered.  Pops the value.  The key is below. */
 static void add_next(lua_State *L, mwb_state *s, int object, int list,
                      mwb_classes *walk) {
-  if (mwb_may_enter(L, s, object, walk) && !has(L, list + 1, -1)) {
+  if (mwb_may_enter(L, s, object, walk) && !has(L, list + 1, -1)) { /* new? */
     lua_pushvalue(L, -1);
     lua_pushboolean(L, 1);
     lua_rawset(L, list + 1);
@@ -193,10 +193,10 @@ void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found) {
 void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
                      int all) {
   int former = mwb_push_before(L, before, object);
-  if (!former) mwb_push_contents(L, object);
-  if (all && !lua_rawequal(L, -1, object)) mwb_add_raw(L, object);
+  if (!former) mwb_push_contents(L, object); /* as it is now? */
+  if (all && !lua_rawequal(L, -1, object)) mwb_add_raw(L, object); /* shadow? */
   if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
-    lua_pushnil(L);
+    lua_pushnil(L); /* the policy ignores none */
     return;
   }
   lua_pushvalue(L, object);
@@ -207,7 +207,7 @@ void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
 int mwb_next_field(lua_State *L, int fields) {
   while (lua_next(L, fields) != 0) {
     if (!lua_istable(L, fields + 1) || !has(L, fields + 1, -2)) return 1;
-    lua_pop(L, 1);
+    lua_pop(L, 1); /* an ignored field */
   }
   return 0;
 }
