@@ -78,7 +78,7 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize);
 
 static mwb_budget *budget_of(lua_State *L) {
   void *ud;
-  if (lua_getallocf(L, &ud) != limited_alloc) return NULL;
+  if (lua_getallocf(L, &ud) != limited_alloc) return NULL; /* no budget? */
   return ((const mwb_meter *)ud)->budget;
 }
 
@@ -120,7 +120,7 @@ static int last_level(lua_State *L) {
 /* Looks at the function at a level.  Is it in Lua? */
 static int get_line(lua_State *L, int level, lua_Debug *ar) {
   return lua_getstack(L, level, ar) && lua_getinfo(L, "Sl", ar) &&
-         ar->currentline > 0;
+         ar->currentline > 0; /* C has none */
 }
 
 /* Notes the place of the running code: the line in the innermost function of
@@ -129,18 +129,18 @@ static int get_line(lua_State *L, int level, lua_Debug *ar) {
 static void find_place(mwb_budget *b) {
   lua_Debug outer, ar;
   int level = last_level(b->L), i;
-  while (level >= 0 && !get_line(b->L, level, &outer)) level--;
-  if (level < 0) return;
+  while (level >= 0 && !get_line(b->L, level, &outer)) level--; /* in C? */
+  if (level < 0) return; /* no function in Lua runs */
   for (i = 0; i < level && i < MOST_LEVELS; i++)
     if (get_line(b->L, i, &ar) && strcmp(ar.source, outer.source) == 0) break;
-  if (i == level || i == MOST_LEVELS) ar = outer;
+  if (i == level || i == MOST_LEVELS) ar = outer; /* none further in? */
   snprintf(b->place, sizeof(b->place), "%s:%d: ", ar.short_src, ar.currentline);
 }
 
 static void note_place(lua_State *L, mwb_budget *b) {
   lua_Debug ar;
   lua_getinfo(L, ">S", &ar);
-  if (ar.linedefined > 0)
+  if (ar.linedefined > 0) /* a function in Lua? */
     snprintf(b->place, sizeof(b->place), "%s:%d: ", ar.short_src,
              ar.linedefined);
   else if (ar.linedefined == 0) /* a chunk */
@@ -158,7 +158,7 @@ static void on_count(lua_State *L, lua_Debug *ar);
 static void set_hook(lua_State *L, const mwb_budget *b) {
   int count = (b->left < INTERVAL) ? (int)b->left : INTERVAL;
   lua_sethook(L, on_count, LUA_MASKCOUNT,
-              (b->spent || b->full || count < 1) ? 1 : count);
+              (b->spent || b->full || count < 1) ? 1 : count); /* at once? */
 }
 
 static void push_spent(lua_State *L, const mwb_budget *b) {
@@ -168,7 +168,7 @@ static void push_spent(lua_State *L, const mwb_budget *b) {
 
 static void check_left(lua_State *L, mwb_budget *b) {
   if (b->left > 0 && !b->spent) return;
-  if (!b->spent) find_place(b);
+  if (!b->spent) find_place(b); /* is it spent just now? */
   if (!b->spent) b->spent = MWB_INSTRUCTIONS;
   set_hook(L, b);
   push_spent(L, b);
@@ -184,18 +184,18 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   }
   b->left -= lua_gethookcount(L);
   check_left(L, b);
-  if (b->full) {
+  if (b->full) { /* has too much been granted meanwhile? */
     b->full = 0;
     lua_newuserdatauv(L, 0, 0);
     lua_pop(L, 1);
     set_hook(L, b);
   }
-  if (b->left < INTERVAL) set_hook(L, b);
+  if (b->left < INTERVAL) set_hook(L, b); /* are few left? */
 }
 
 static void pay(lua_State *L, lua_Integer instructions) {
   mwb_budget *b = budget_of(L);
-  if (b == NULL) return;
+  if (b == NULL) return; /* called outside a budget */
   b->left -= instructions;
   check_left(L, b);
 }
@@ -206,10 +206,10 @@ static void note_failure(mwb_budget *b, int status) {
 
 static void pass_spent(lua_State *L, int status) {
   mwb_budget *b = budget_of(L);
-  if (b == NULL) return;
+  if (b == NULL) return; /* likewise */
   note_failure(b, status);
-  if (!b->spent) return;
-  if (b->place[0] == '\0') find_place(b);
+  if (!b->spent) return;                  /* an error of the code's own */
+  if (b->place[0] == '\0') find_place(b); /* not known yet? */
   set_hook(L, b);
   lua_error(L);
 }
@@ -231,14 +231,14 @@ static int may_grow(mwb_budget *b, const void *ptr, size_t osize,
                     lua_Integer more) {
   lua_Integer most = b->box->bytes;
   if (more <= most - b->held) return 1;
-  if (b->spent && more < SPARE) return 1;
-  if (lua_gc(b->L, LUA_GCCOUNT) < 0) return 1;
+  if (b->spent && more < SPARE) return 1;      /* a message? */
+  if (lua_gc(b->L, LUA_GCCOUNT) < 0) return 1; /* in a finaliser? */
   if ((ptr != NULL || osize == 0) && more - most <= most - b->held) {
-    b->full = 1;
+    b->full = 1; /* no object, and not twice the budget */
     set_hook(b->L, b);
     return 1;
   }
-  if (ptr == NULL) find_place(b);
+  if (ptr == NULL) find_place(b); /* or may it be the stack? */
   b->refused = 1;
   return 0;
 }
@@ -249,12 +249,12 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   lua_Integer more = (lua_Integer)nsize - (ptr ? (lua_Integer)osize : 0);
   void *block;
   if (b == NULL) return meter->alloc(meter->ud, ptr, osize, nsize);
-  if (more > 0 && !may_grow(b, ptr, osize, more)) return NULL;
+  if (more > 0 && !may_grow(b, ptr, osize, more)) return NULL; /* too much */
   block = meter->alloc(meter->ud, ptr, osize, nsize);
-  if (block == NULL && nsize > 0) return NULL;
+  if (block == NULL && nsize > 0) return NULL; /* is there really none? */
   if (more > 0) b->left -= (lua_Integer)(nsize / BYTES);
   b->held += more;
-  if (b->held < 0) b->held = 0;
+  if (b->held < 0) b->held = 0; /* was garbage of the program's freed? */
   if (b->held > b->peak) b->peak = b->held;
   return block;
 }
@@ -273,7 +273,7 @@ static void begin_budget(lua_State *L, mwb_state *s, const mwb_box *box,
   b->outer = s->box->budget;
   b->L = L;
   b->given = b->left = instructions;
-  if (b->outer == NULL) {
+  if (b->outer == NULL) { /* does no box run yet? */
     s->box->meter->alloc = lua_getallocf(L, &s->box->meter->ud);
     lua_setallocf(L, limited_alloc, s->box->meter);
   }
@@ -335,12 +335,12 @@ static mwb_box *check_self(lua_State *L, const mwb_state *s, const char *name) {
 /* Pushes the thread for a call of the box at 1, and returns it. */
 static lua_State *push_thread(lua_State *L, mwb_box *box) {
   lua_State *thread = box->thread;
-  if (thread != NULL && !box->busy) {
+  if (thread != NULL && !box->busy) { /* can it be used again? */
     lua_getiuservalue(L, 1, THREAD);
     return thread;
   }
   thread = lua_newthread(L);
-  if (!box->busy) {
+  if (!box->busy) { /* or is it for a call within a call? */
     box->thread = thread;
     lua_pushvalue(L, -1);
     lua_setiuservalue(L, 1, THREAD);
@@ -352,7 +352,7 @@ static lua_State *push_thread(lua_State *L, mwb_box *box) {
 ** text. */
 static int to_text(lua_State *L) {
   if (lua_type(L, 1) != LUA_TNUMBER && !luaL_getmetafield(L, 1, "__tostring"))
-    return luaL_error(L, "no text");
+    return luaL_error(L, "no text"); /* an address is none */
   luaL_tolstring(L, 1, NULL);
   return 1;
 }
@@ -384,7 +384,7 @@ static int call_job(lua_State *L) {
   luaL_checkstack(L, LUA_MINSTACK, "too many results");
   if (status != LUA_OK) {
     note_failure(b, status);
-    if (b->spent && b->place[0] == '\0') {
+    if (b->spent && b->place[0] == '\0') { /* is its place unknown? */
       lua_pushvalue(L, 1);
       note_place(L, b);
     }
@@ -431,7 +431,7 @@ static int call_in_box(lua_State *L, mwb_state *s, lua_Integer instructions,
     lua_xmove(thread, L, 1);
   else
     lua_pushstring(L, results ? "too many results" : "the call was closed");
-  if (status == LUA_OK) lua_settop(thread, 0);
+  if (status == LUA_OK) lua_settop(thread, 0); /* for the next call */
   return 2;
 }
 
@@ -452,7 +452,7 @@ static int call_in_scan(lua_State *L) {
   lua_Integer scan = luaL_checkinteger(L, 2);
   int results;
   lua_remove(L, 2);
-  if (scan != box->scan) box->left = box->instructions;
+  if (scan != box->scan) box->left = box->instructions; /* a new one? */
   box->scan = scan;
   results = call_in_box(L, s, box->left, lua_gettop(L) - 2);
   box->left -= box->used;
@@ -505,7 +505,7 @@ static int box_load(lua_State *L) {
   if (lua_isnil(L, 3)) {
     lua_getiuservalue(L, 1, NAME);
     lua_replace(L, 3);
-    if (lua_isnil(L, 3)) lua_copy(L, 2, 3);
+    if (lua_isnil(L, 3)) lua_copy(L, 2, 3); /* as `load` names it */
   }
   lua_pushcfunction(L, load_job);
   lua_insert(L, 2);
@@ -545,8 +545,8 @@ static int give_print(lua_State *L) {
 /* table.insert or table.remove at a place; the upvalues are Lua's function, and
 ** how many arguments it has then. */
 static int give_move(lua_State *L) {
-  if (lua_gettop(L) == lua_tointeger(L, lua_upvalueindex(2)) &&
-      lua_istable(L, 1) && lua_isinteger(L, 2)) {
+  if (lua_gettop(L) == lua_tointeger(L, lua_upvalueindex(2)) && /* a place? */
+      lua_istable(L, 1) && lua_isinteger(L, 2)) { /* or an error of Lua's? */
     lua_Integer n = (lua_Integer)lua_rawlen(L, 1) - lua_tointeger(L, 2);
     if (n > 0) pay(L, n / MOVES);
   }
@@ -558,14 +558,14 @@ static int give_move(lua_State *L) {
 static int moving(lua_State *L) {
   lua_settop(L, 2);
   if (lua_tocfunction(L, 1) != NULL && lua_getupvalue(L, 1, 1) == NULL)
-    lua_pushcclosure(L, give_move, 2);
+    lua_pushcclosure(L, give_move, 2); /* Lua's own function */
   else
     lua_settop(L, 1);
   return 1;
 }
 
 static int after_pcall(lua_State *L, int status, lua_KContext extra) {
-  if (status == LUA_OK || status == LUA_YIELD)
+  if (status == LUA_OK || status == LUA_YIELD) /* returned, now or later? */
     return lua_gettop(L) - (int)extra;
   pass_spent(L, status);
   lua_pushboolean(L, 0);
@@ -633,7 +633,7 @@ static int resume(lua_State *L, lua_State *co, int n, int closes) {
     b->L = L;
     lua_sethook(co, hook, mask, count);
   }
-  if (status != LUA_OK && status != LUA_YIELD) {
+  if (status != LUA_OK && status != LUA_YIELD) { /* has it raised? */
     if (b != NULL) note_failure(b, status);
     if (closes && !(b != NULL && b->spent)) lua_closethread(co, L);
     lua_xmove(co, L, 1);
@@ -655,7 +655,7 @@ static int give_resume(lua_State *L) {
   luaL_argexpected(L, co != NULL, 1, "coroutine");
   n = resume(L, co, lua_gettop(L) - 1, 0);
   lua_pushboolean(L, n >= 0);
-  if (n < 0) n = 1;
+  if (n < 0) n = 1; /* the error */
   lua_insert(L, -n - 1);
   return n + 1;
 }

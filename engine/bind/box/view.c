@@ -23,7 +23,7 @@ static int push_target(lua_State *L, const mwb_state *s, int index) {
   index = lua_absindex(L, index);
   if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return 0;
   mwb_push(L, s, MWB_VIEW);
-  if (!lua_rawequal(L, -1, -2)) {
+  if (!lua_rawequal(L, -1, -2)) { /* is it no view? */
     lua_settop(L, top);
     return 0;
   }
@@ -48,14 +48,14 @@ static void set_field(lua_State *L, const mwb_state *s, int value) {
 /* Replaces a table on the top by its view. */
 static void show(lua_State *L, const mwb_state *s) {
   int target = lua_gettop(L);
-  if (lua_type(L, target) != LUA_TTABLE) return;
-  if (push_target(L, s, target)) { /* a view is its own view */
+  if (lua_type(L, target) != LUA_TTABLE) return; /* shown as it is */
+  if (push_target(L, s, target)) {               /* a view is its own view */
     lua_settop(L, target);
     return;
   }
   mwb_push(L, s, MWB_VIEWS);
   lua_pushvalue(L, target);
-  if (lua_rawget(L, -2) == LUA_TNIL) {
+  if (lua_rawget(L, -2) == LUA_TNIL) { /* has it no view yet? */
     lua_newtable(L);
     mwb_push(L, s, MWB_VIEW);
     lua_setmetatable(L, -2);
@@ -119,7 +119,7 @@ static int see_next(lua_State *L) {
     lua_pushnil(L);
     return 1;
   }
-  if (is_view) show(L, mwb_state_of(L));
+  if (is_view) show(L, mwb_state_of(L)); /* its fields, too */
   return 2;
 }
 
@@ -151,7 +151,7 @@ static int see_pairs(lua_State *L) {
   lua_settop(L, 1);
   mwb_push_class(L, 1); /* the program's, of a watched object */
   if (lua_istable(L, 2) && mwb_raw_field(L, 2, "__pairs") != LUA_TNIL) {
-    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 1); /* the class has its own */
     lua_call(L, 1, 3);
     return 3;
   }
@@ -206,12 +206,12 @@ static int box_getmetatable(lua_State *L) {
     return 1;
   }
   mwb_push_class(L, 1);
-  if (!lua_istable(L, 2)) return 1;
+  if (!lua_istable(L, 2)) return 1; /* it has none */
   if (mwb_raw_field(L, 2, "__metatable") == LUA_TNIL) lua_pop(L, 1);
   lua_pushvalue(L, -1);
   own = lua_istable(L, -1) && lua_rawget(L, UP_THIRD) != LUA_TNIL;
   lua_pop(L, 1);
-  if (!own) show(L, mwb_state_of(L));
+  if (!own) show(L, mwb_state_of(L)); /* the program's? */
   return 1;
 }
 
@@ -225,7 +225,7 @@ static int box_setmetatable(lua_State *L) {
   lua_settop(L, 2);
   if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL)
     return luaL_error(L, "cannot change a protected metatable");
-  if (type == LUA_TTABLE && !unveil(L, 2)) {
+  if (type == LUA_TTABLE && !unveil(L, 2)) { /* the code's own? */
     lua_pushvalue(L, 2);
     lua_pushboolean(L, 1);
     lua_rawset(L, UP_THIRD);
@@ -244,7 +244,7 @@ static int box_setmetatable(lua_State *L) {
 static int view(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   lua_settop(L, 2);
-  if (!lua_isnil(L, 2)) {
+  if (!lua_isnil(L, 2)) { /* a stand-in? */
     lua_pushvalue(L, 1);
     set_field(L, s, MWB_TARGETS);
   }
@@ -259,7 +259,7 @@ static int meant(lua_State *L) {
   mwb_push(L, mwb_state_of(L), MWB_TARGETS);
   for (;;) {
     lua_pushvalue(L, 1);
-    if (lua_isnil(L, 1) || lua_rawget(L, 2) == LUA_TNIL) break;
+    if (lua_isnil(L, 1) || lua_rawget(L, 2) == LUA_TNIL) break; /* no view? */
     lua_replace(L, 1);
   }
   lua_settop(L, 1);
