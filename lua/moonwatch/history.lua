@@ -294,7 +294,7 @@ function History:run(label, fn, ...)
   check.argument(type(label) == "string", 1, "run", "string", label)
   check.argument(type(fn) == "function", 2, "run", "function", fn)
   local outer = not is_in_run(self) and self
-  return finish(outer, label, run(self, label, not outer, fn, ...))
+  return finish(outer, label, run(outer, label, not outer, fn, ...))
 end
 
 -- Undoes the last step (`by` is -1) or does the next one again (1); called by
