@@ -142,6 +142,27 @@ describe("effects", function()
     assert.is_nil(next(seen))
   end)
 
+  it("keep nothing of a transaction around", function()
+    for _, ending in ipairs { "commit", "rollback" } do
+      local t, kept = {}, setmetatable({}, { __mode = "k" })
+      mw.track(t)
+      local outer <close> = mw.begin()
+      t.x = {}
+      kept[t.x] = true
+      local inner <close> = mw.begin()
+      for i = 1, 40 do t[i] = {} end
+      local fx = inner:commit()
+      t.y = {}
+      kept[t.y] = true
+      t.x, t.y = nil, nil
+      outer[ending](outer)
+      collectgarbage()
+      collectgarbage()
+      assert.equal(40, fx:len())
+      assert.is_nil(next(kept))
+    end
+  end)
+
   it("can be collected when an object that they are about has them", function()
     local obj = mw.track { x = {} }
     local fx = effects_of(function() obj.x = { obj } end)

@@ -117,15 +117,19 @@ static void take_values(lua_State *L, mwb_effects *fx, int index,
   if (entry->where != 0) entry->where = take_value(L, fx, index, entry->where);
 }
 
-void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
-                      int commits) {
+/* Are all values of the coroutine the transaction's? */
+static int has_all(const mwb_transaction *tx) {
+  return tx->its->above == NULL && mwi_owner_below(tx->its) == NULL &&
+         tx->held <= tx->of->held.kept;
+}
+
+void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some) {
   int index = lua_gettop(L) + 1;
   mwb_coroutine *t = tx->of;
   const mw_entry *entries = tx->its->log->entries + tx->its->mark;
   size_t n = mwi_range_end(tx->its) - tx->its->mark, i;
   int few = n <= FEW;
-  int is_only = tx->its->above == NULL && mwi_owner_below(tx->its) == NULL;
-  int shares = !few && (commits || is_only);
+  int shares = !few && has_all(tx);
   mwb_effects *fx;
   luaL_checkstack(L, LUA_MINSTACK, "too many values");
   fx = new_effects(L, t->s, n, few ? count_values(entries, n) : 1);

@@ -436,11 +436,10 @@ mwb_place mwb_find_entries(lua_State *L, int index);
 int mwb_is_intact(const mwb_state *s, const mwb_effects *fx);
 
 /* Pushes effects with the entries of an open transaction, or (`some`) with
-** those that effects have.  Many that it `commits`, or that are of the only
-** transaction of the coroutine, share the table of values, which is the
-** coroutine's no longer when its transactions have ended. */
-void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some,
-                      int commits);
+** those that effects have.  Many, of the only transaction of the coroutine,
+** share the table of values, which is the coroutine's no longer when its
+** transactions have ended. */
+void mwb_push_effects(lua_State *L, const mwb_transaction *tx, int some);
 
 /* }====================================================== */
 

@@ -273,7 +273,7 @@ void mwb_undo(lua_State *L, mwb_transaction *tx, mwb_fold *heard) {
   p.entries = o->log->entries + o->mark;
   mwb_fold_heard(L, s, heard, &p, mwi_range_end(o) - o->mark, o->number);
   if (heard->n > 0) /* is there anything to tell of? */
-    mwb_push_effects(L, tx, 0, 0);
+    mwb_push_effects(L, tx, 0);
   else
     lua_pushnil(L);
   lua_remove(L, held);

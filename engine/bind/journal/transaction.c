@@ -197,9 +197,8 @@ static int take_back(lua_State *L) {
 
 /* Pushes the effects of a transaction, and gives them to who asked for them
 ** before anybody has them. */
-static void push_kept_effects(lua_State *L, const mwb_transaction *tx,
-                              int commits) {
-  mwb_push_effects(L, tx, 1, commits);
+static void push_kept_effects(lua_State *L, const mwb_transaction *tx) {
+  mwb_push_effects(L, tx, 1);
   if (!tx->extras) return; /* has nobody asked? */
   if (push_extra(L, tx, "keep") == LUA_TFUNCTION) {
     lua_pushvalue(L, -2);
@@ -216,7 +215,7 @@ static int commit(lua_State *L) {
   mwb_transaction *tx = (mwb_transaction *)lua_touserdata(L, 1);
   mwb_transaction *parent = parent_of(tx);
   if (!lua_toboolean(L, 2)) { /* does somebody want the effects? */
-    push_kept_effects(L, tx, 1);
+    push_kept_effects(L, tx);
     lua_replace(L, 2);
   }
   if (parent != NULL) hand_calls(L, tx, parent);
@@ -428,7 +427,7 @@ static int rollback_method(lua_State *L) {
   handle *h = self(L, s, "rollback");
   if (h == NULL) return 2;
   lua_settop(L, 1);
-  push_kept_effects(L, h->tx, 0);
+  push_kept_effects(L, h->tx);
   h->ended = 1; /* for the guards that are told */
   end_by_rollback(L, h->tx);
   ((mwb_effects *)lua_touserdata(L, 2))->seen = mw_age_end(s->engine);

@@ -29,7 +29,7 @@ static int copy(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_owner of = (mw_owner)lua_tointeger(L, 1);
   lua_settop(L, 0);
-  mwb_push_effects(L, mwb_transaction_of(s, of), 1, 0);
+  mwb_push_effects(L, mwb_transaction_of(s, of), 1);
   return 1;
 }
 
