@@ -125,10 +125,12 @@ describe("metrics", function()
     m:increment("b", 0.5)
     m:set("word", "x")
     misuse("'increment': 'word' is not a number", m.increment, m, "word")
+    m:set("none", false)
+    misuse("'increment': 'none' is not a number", m.increment, m, "none")
     misuse("bad argument #2 to 'increment' (number expected, got string)",
       m.increment, m, "a", "1")
     m:leave()
-    assert.same({ a = 3, b = 0.5, word = "x" }, reports[1].values)
+    assert.same({ a = 3, b = 0.5, word = "x", none = false }, reports[1].values)
   end)
 
   it("are set once, unless it is said to overwrite", function()

@@ -130,10 +130,10 @@ end
 function Metrics:increment(metric, n)
   self = open(self, "increment", metric)
   check.argument(n == nil or type(n) == "number", 2, "increment", "number", n)
-  local value = self.values[metric] or 0
-  misuse("increment", self.values[metric] ~= nil and not math.type(value) and
+  local value = self.values[metric]
+  misuse("increment", value ~= nil and not math.type(value) and
     ("'%s' is not a number"):format(metric))
-  value = value + (n or 1)
+  value = (value or 0) + (n or 1)
   misuse("increment", mistake_of(self, metric, math.type(value)))
   assign(self, metric, "value", value)
 end
