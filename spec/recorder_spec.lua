@@ -307,6 +307,17 @@ describe("a recorder", function()
     assert.equal(t, copied.object)
   end)
 
+  it("gives entries that keep what is set before they are read", function()
+    local t = mw.track { x = 0 }
+    local r <close> = mw.recorder()
+    t.x = 1
+    local e = list_of(r)[1]
+    e.key, e.old, e.new = "mine", nil, 2
+    assert.same({ t, "update" }, { e.object, e.kind })
+    assert.same({ key = "mine", new = 2 },
+      { key = e.key, old = e.old, new = e.new })
+  end)
+
   it("knows places when it is asked to", function()
     local t = mw.track {}
     local without <close> = mw.recorder()

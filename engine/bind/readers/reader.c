@@ -192,8 +192,9 @@ static int push_entry(lua_State *L, mwb_state *s, int values,
   return 9;
 }
 
-/* look_entry(look, i) -> object, key, old, new, kind, number, place, context,
-** number of the cause; nothing if there is no such entry, or it is no look */
+/* look_entry(look, i[, table, metatable]) -> object, key, old, new, kind,
+** number, place, context, number of the cause, and the table gets the
+** metatable; nothing if there is no such entry, or it is no look */
 static int look_entry(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   const look *its = (const look *)lua_touserdata(L, 1);
@@ -204,6 +205,7 @@ static int look_entry(lua_State *L) {
     return 0; /* no look, or none of its entries? */
   entry = &its->entries[i - 1];
   cause = entry->seq + (uint64_t)(int32_t)entry->cause;
+  if (lua_gettop(L) == 4) lua_setmetatable(L, 3);
   lua_settop(L, 1);
   lua_getiuservalue(L, 1, 1);
   lua_rawgeti(L, 2, mwb_page_in(its, entry));

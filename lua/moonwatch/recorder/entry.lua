@@ -3,20 +3,23 @@
 --
 --     entry: { look, number in the look }, until a field is read
 --
--- An entry is a table that gets its fields when the first one is read.  So
--- whoever looks at a few of many entries pays for these.
+-- An entry is a table that gets its fields, and another class, when the first
+-- one is read.  So whoever looks at a few of many entries pays for these.
 
 local core = require "moonwatch.core"
 
 local private = core.private
 local look_entry = private.look_entry
-local next, rawget, setmetatable = next, rawget, setmetatable
+local next, rawget, rawset, setmetatable = next, rawget, rawset, setmetatable
 
 local entry = {}
 
--- The core knows entries by `is_entry`.  The program may set fields.
+-- The classes of entries that have their fields, and that have not.  The core
+-- knows entries by `is_entry`.
 local Entry = { __name = "entry", __metatable = false, is_entry = true }
+local Late = { __name = "entry", __metatable = false, is_entry = true }
 private.add_class(Entry)
+private.add_class(Late)
 Entry.__newindex = nil
 
 -- Gives an entry its fields, if there are any.  The array of scopes is a copy,
@@ -40,9 +43,10 @@ local function fill(e, object, key, old, new, kind, seq, where, context,
   e[1], e[2] = nil, nil -- last: without memory, the rest comes later
 end
 
--- 1 and 2 may be the program's as well: the core looks at what these are.
+-- The program may set fields, 1 and 2 as well: the core looks at what these
+-- are.
 local function fill_late(e)
-  fill(e, look_entry(rawget(e, 1), rawget(e, 2)))
+  fill(e, look_entry(rawget(e, 1), rawget(e, 2), e, Entry))
 end
 
 function Entry.__index(e, key)
@@ -55,11 +59,18 @@ function Entry.__pairs(e)
   return next, e
 end
 
+Late.__index, Late.__pairs = Entry.__index, Entry.__pairs
+
+function Late.__newindex(e, key, value)
+  fill_late(e)
+  rawset(e, key, value)
+end
+
 --- Sets the function that makes an entry a text.
-function entry.text(f) Entry.__tostring = f end
+function entry.text(f) Entry.__tostring, Late.__tostring = f, f end
 
 --- Returns entry number `i` of a look.
-function entry.of(look, i) return setmetatable({ look, i }, Entry) end
+function entry.of(look, i) return setmetatable({ look, i }, Late) end
 
 --- Returns an iterator of a look's entries, but the first `skip`, of `n`.
 function entry.each(look, n, skip)
@@ -67,7 +78,7 @@ function entry.each(look, n, skip)
   return function()
     if i >= n then return nil end
     i = i + 1
-    return setmetatable({ look, i }, Entry)
+    return setmetatable({ look, i }, Late)
   end
 end
 
