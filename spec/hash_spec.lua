@@ -82,6 +82,19 @@ describe("a hash", function()
       assert.equal(hash, mw.hash(one))
     end)
 
+  it("is of what was delivered where nobody watches any more", function()
+    local obj = { x = 1, y = 1 }
+    local before = mw.hash(obj)
+    mw.watch(obj, function() end)
+    local tx = mw.begin()
+    obj.x, obj.y = 2, nil
+    mw.unwatch(obj)
+    assert.equal(before, mw.hash(obj))
+    assert.same({ x = 1, y = 1 }, mw.restore((mw.snapshot(obj))))
+    tx:rollback()
+    assert.equal(before, mw.hash(obj))
+  end)
+
   it("is of what was delivered, as a snapshot is", function()
     local world = mw.track({ n = 1, list = { {} } }, { deep = true })
     local before = mw.hash(world)

@@ -41,6 +41,20 @@ describe("an object that is tracked", function()
     assert.equal(0, count(f))
   end)
 
+  it("stays tracked, as deeply as it was, when another track fails", function()
+    local function no() error("no", 0) end
+    for _, deep in ipairs { false, true } do
+      local obj = mw.track({ { {} } }, { deep = deep })
+      assert.is_false(pcall(mw.track, obj, { deep = true, descend = no }))
+      assert.equal(1, count(set(obj, "x")))
+      assert.equal(deep and 1 or 0, count(set(obj[1], "x")))
+      mw.untrack(obj)
+      assert.equal(0, count(set(obj, "x")))
+      assert.is_false(pcall(mw.track, obj, { deep = true, descend = no }))
+      assert.equal(0, count(set(obj, "x")))
+    end
+  end)
+
   it("may be tracked twice", function()
     local obj = mw.track(mw.track {})
     assert.equal(1, count(set(obj, "x")))

@@ -194,7 +194,10 @@ void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
                      int all) {
   int former = mwb_push_before(L, before, object);
   if (!former) mwb_push_contents(L, object); /* as it is now? */
-  if (all && !lua_rawequal(L, -1, object)) mwb_add_raw(L, object); /* shadow? */
+  if (all && mwb_push_shadow(L, object)) {   /* may it have raw fields? */
+    lua_pop(L, 1);
+    mwb_add_raw(L, object);
+  }
   if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
     lua_pushnil(L); /* the policy ignores none */
     return;

@@ -273,6 +273,7 @@ typedef struct attachment {
   mw_watch_options *options; /* of the watch that begins, or NULL */
   mw_value *keys;            /* of the options; NULL: there are none */
   mw_watch_id watch;         /* 0: it has not begun */
+  unsigned tracked; /* how the object was tracked, as its record says */
 } attachment;
 
 /* Reads the first keys of the list at 3.  In a path, MWB_ANY stands for any
@@ -361,6 +362,7 @@ static attachment begin_object(lua_State *L, mwb_state *s, const char *name) {
   its.s = s;
   its.h = mwb_identify(L, s, name, 1, 1);
   if (mwi_object_need(s->engine, its.h) == NULL) mwb_check(L, MW_NOMEM);
+  its.tracked = mwb_object_of(s, its.h)->tracked;
   its.is_new = !mwb_intercepts(s, its.h) && !mwb_push_own(L, 1); /* orphan? */
   lua_settop(L, top);
   return its;
@@ -374,8 +376,14 @@ static int undo(lua_State *L, const attachment *its) {
   mwi_object *r = mwb_object_of(s, its->h);
   int ends = its->watch == 0 || mw_watch_cancel(e, its->watch) == MW_OK;
   int is_last = its->watch != 0 && its->is_reported && r->waiting == 0;
-  if (its->options == NULL) { /* a track? */
+  if (its->options == NULL && its->tracked == 0) { /* the first track? */
     mw_object_untrack(e, its->h);
+  } else if (its->options == NULL) {
+    r->tracked = its->tracked & 3;
+    if (its->reach != 0 && its->filter != NULL)
+      mw_reach_end(e, its->reach);
+    else if (its->reach != 0)
+      mw_root_end_silent(e, its->h);
   } else {
     if (ends && its->options->ref != 0) /* is its guard held? */
       mwb_end_guard(L, s, 1, r, (lua_Integer)its->options->ref);
