@@ -592,6 +592,20 @@ static int unshadow(lua_State *L) {
   return 0;
 }
 
+/* Pops the shadow, and removes what the object at `object` has got of it. */
+static void take_back(lua_State *L, int object) {
+  int shadow = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, shadow) != 0; lua_settop(L, shadow + 1)) {
+    lua_pushvalue(L, shadow + 1);
+    lua_rawget(L, object);
+    if (!lua_rawequal(L, -1, -2)) continue; /* not yet, or put in raw? */
+    lua_pushvalue(L, shadow + 1);
+    lua_pushnil(L);
+    lua_rawset(L, object);
+  }
+  lua_pop(L, 1);
+}
+
 int mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   int object = lua_absindex(L, index), status;
   mwi_object *r;
@@ -602,10 +616,7 @@ int mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   lua_rotate(L, -4, -1); /* object, class, shadow */
   status = lua_pcall(L, 3, 0, 0);
   if (status != LUA_OK) {
-    if (mwb_push_own(L, object)) { /* is it still intercepted? */
-      lua_pop(L, 1);
-      wipe(L, object);
-    }
+    if (mwb_push_shadow(L, object)) take_back(L, object); /* no new class? */
     return status;
   }
   r = mwb_object_at(L, s, object);

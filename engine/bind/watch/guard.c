@@ -104,18 +104,19 @@ static int is_overflow(lua_State *L, int status) {
           strstr(lua_tostring(L, -1), "stack overflow") != NULL);
 }
 
-/* Pushes the error of guards that write without end; it names what was
-** written. */
-static void push_endless(lua_State *L) {
-  int type = lua_type(L, KEY);
-  luaL_where(L, 1);
+/* say_endless(key) -> the error of guards that write without end; it names what
+** was written */
+static int say_endless(lua_State *L) {
+  int type = lua_type(L, 1);
+  luaL_where(L, 2); /* of the write: its trap has called this */
   lua_pushliteral(L, "guards write to what they watch without end: field '");
   if (type == LUA_TSTRING || type == LUA_TNUMBER) /* has the key a text? */
-    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, 1);
   else
     lua_pushstring(L, lua_typename(L, type));
   lua_pushliteral(L, "'");
   lua_concat(L, 4);
+  return 1;
 }
 
 /* Calls a guard, with its `n` arguments on the top.  Returns a status. */
@@ -137,7 +138,9 @@ static int call_nested(mwb_write *w, int n, int results, int flags) {
   if (is_endless) {              /* then none is called any more */
     if (traps->depth > NESTED) { /* or a function that calls itself? */
       lua_pop(L, 1);
-      push_endless(L);
+      lua_pushcfunction(L, say_endless);
+      lua_pushvalue(L, KEY);
+      lua_pcall(L, 1, 1, 0);
     }
     traps->endless = 1;
   }

@@ -174,7 +174,8 @@ end
 
 function Diff:arrays(at, x, y)
   local n, m = #x, #y
-  for i, i_end, j, j_end in runs(self:mates(x, y), 1, n, m) do
+  for from, i_end, j, j_end in runs(self:mates(x, y), 1, n, m) do
+    local i = from
     -- All elements before the run are as in y already, so indices are of y.
     while i < i_end and j < j_end do
       self:change(at, j, x[i], y[j], true)
