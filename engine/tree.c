@@ -1055,7 +1055,7 @@ void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept,
   mwi_member *m = root_from(e, first_member(e, nodes_of(e, obj)));
   while (m != NULL) {
     const mwi_reach *its = reach_of(e, m);
-    int ends = (int)its->kept == kept &&
+    int ends = (int)its->kept == kept && !its->held &&
                (except == NULL ||
                 (its->graph == its && its->heard == 0 && its != except));
     if (ends) end_root(e, m); /* its node may have gone, too */
@@ -1107,6 +1107,17 @@ uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept) {
 
 void mwi_reach_hear(mw_engine *e, uint32_t reach, int n) {
   reach_at(e, reach)->heard += (uint32_t)n;
+}
+
+void mwi_reach_hold(mw_engine *e, uint32_t reach, int n) {
+  mwi_reach *its = reach_at(e, reach);
+  its->held = (its->held + (uint32_t)n) & UINT32_MAX >> 3;
+}
+
+int mwi_reach_is_idle(const mw_engine *e, uint32_t reach) {
+  const mwi_reach *its = reach_at(e, reach);
+  const mwi_object *r = mwi_object_find(&e->watch, its->obj);
+  return !its->held && (its->graph == its ? its->heard == 0 : r->deep == 0);
 }
 
 uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach) {
@@ -1175,8 +1186,9 @@ int mw_tree_has(const mw_engine *e, mw_handle obj) {
 
 int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
   const mwi_member *m = first_member(e, nodes_of(e, obj));
-  while (m != NULL && reach_of(e, m)->obj == obj && !reach_of(e, m)->kept)
-    m = next_member(e, m); /* its own root, for watches only? */
+  while (m != NULL && reach_of(e, m)->obj == obj && !reach_of(e, m)->kept &&
+         !reach_of(e, m)->held) /* its own root, for watches only? */
+    m = next_member(e, m);
   return m != NULL;
 }
 

@@ -70,7 +70,8 @@ struct mwi_reach {
                        ** wait again */
   uint32_t kept : 2;   /* does the reach stay when nobody hears?  See mw_filter.
                        ** With MWI_LOGGED a reader wants `news`, nobody hears */
-  uint32_t missed : 1; /* were some forgotten? */
+  uint32_t missed : 1; /* were some news forgotten? */
+  uint32_t held : 29;  /* watches that are about to begin: the reach stays */
   uint32_t n_news, size_news;
   mw_handle *news; /* objects that became members, or ceased to be */
 };
@@ -146,6 +147,12 @@ MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
 MWI_API void mwi_reach_hear(mw_engine *e, uint32_t reach, int n);
 MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
 
+/* Holds a reach for a watch that is about to begin: it does not end, whatever
+** watches of its root end meanwhile.  With -1 it is held no longer.  Then: does
+** no watch hear of it, and nobody hold it? */
+MWI_API void mwi_reach_hold(mw_engine *e, uint32_t reach, int n);
+MWI_API int mwi_reach_is_idle(const mw_engine *e, uint32_t reach);
+
 /* The value of `kept` in the filter of a reach that logs its members for a
 ** reader: nobody else shares it, and it ends with `mw_reach_end`. */
 #define MWI_LOGGED 2
@@ -165,8 +172,8 @@ MWI_API int mwi_reach_has(mw_engine *e, mw_reach reach, mw_handle obj);
 /* `mw_tree_released` may return the object again, if there is memory. */
 MWI_API void mwi_tree_release(mw_engine *e, mw_handle obj);
 
-/* Ends the reaches of a root that are `kept` so; with a reach `except`, only
-** those with a filter that nobody hears, but that one. */
+/* Ends the reaches of a root that are `kept` so and not held; with a reach
+** `except`, only those with a filter that nobody hears, but that one. */
 MWI_API void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept,
                                 const mwi_reach *except);
 

@@ -866,3 +866,57 @@ describe("classes below a deep root", function()
     mw.unwatch(root)
   end)
 end)
+
+describe("a function that is asked what a new deep watch includes", function()
+  -- Watches a root; the function calls `act(root)` once.
+  local function begin(act)
+    local root = { a = { b = {} } }
+    local heard, acts = {}, act
+    local function guard(_, path) heard[#heard + 1] = table.concat(path, ".") end
+    local ok, handle = pcall(mw.watch, root, guard, { deep = true,
+      descend = function()
+        local once = acts
+        acts = nil
+        if once then once(root) end
+        return true
+      end })
+    return root, heard, ok, handle
+  end
+
+  it("may end all watches of its root, but not the new one", function()
+    local answer
+    local root, heard, ok, handle = begin(function(root)
+      answer = mw.unwatch(root)
+    end)
+    assert.is_true(ok)
+    assert.is_false(answer)
+    root.a.b.c = 1
+    assert.same({ "a.b.c" }, heard)
+    handle:cancel()
+    assert.is_true(mw.unwatch(root))
+    assert.is_nil(getmetatable(root.a))
+  end)
+
+  it("may begin another one of its root", function()
+    local other
+    local root, heard = begin(function(root)
+      mw.watch(root, function(_, path) other = #path end,
+        { deep = true, path = { "a", mw.any } })
+    end)
+    root.a.b = 1
+    assert.same({ "a.b" }, heard)
+    assert.equal(2, other)
+    assert.is_true(mw.unwatch(root))
+  end)
+
+  it("may end all watches and raise", function()
+    local root, _, ok, message = begin(function(root)
+      mw.unwatch(root)
+      error("no", 0)
+    end)
+    assert.is_false(ok)
+    assert.equal("no", message)
+    assert.is_nil(getmetatable(root))
+    assert.is_nil(getmetatable(root.a))
+  end)
+end)

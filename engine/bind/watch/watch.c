@@ -268,7 +268,8 @@ typedef struct attachment {
   int is_reported;           /* is the policy told of the object's class? */
   int is_done;               /* has `attach` returned? */
   const mw_filter *filter;   /* of the reach that begins, or NULL; */
-  mw_reach begins;           /* this reach */
+  mw_reach begins;           /* this reach, */
+  int holds;                 /* which is held until the watch has begun */
   mw_reach reach;            /* whose objects are to be included, or 0 */
   mw_watch_options *options; /* of the watch that begins, or NULL */
   mw_value *keys;            /* of the options; NULL: there are none */
@@ -290,7 +291,8 @@ static void read_keys(lua_State *L, const attachment *its, uint32_t n) {
 }
 
 /* attach(object, guard or nil, keys or nil, attachment): gives the object its
-** shadow, and includes the objects below.  The last step wraps the class of a
+** shadow, and includes the objects below.  The program's functions that are
+** asked may end all watches of the object.  The last step wraps the class of a
 ** userdata, so that no failure can follow. */
 static int attach(lua_State *L) {
   attachment *its = (attachment *)lua_touserdata(L, 4);
@@ -302,6 +304,8 @@ static int attach(lua_State *L) {
     read_keys(L, its, its->filter->n_keys);
     code = mw_root_begin_filtered(s->engine, its->h, its->filter, &its->begins);
     mwb_check(L, code);
+    its->holds = its->options != NULL;
+    if (its->holds) mwi_reach_hold(s->engine, its->begins, 1);
     if (code == MW_NEW) its->reach = its->begins; /* is it to be scanned? */
     if (its->filter->n_keys > 0) /* the root's own field, unless it is any */
       its->options->n_keys = its->keys[0].type != MW_TNIL;
@@ -311,6 +315,9 @@ static int attach(lua_State *L) {
     has_class = !lua_isnil(L, -1);
     mwb_enshadow(L, s, its->h, 1, -1);
   }
+  if (its->reach != 0) mwb_include(L, s, its->h);
+  if (its->options != NULL)
+    its->is_reported = !mwb_object_of(s, its->h)->watched;
   if (its->is_reported && has_class) mwb_tell_class(L, s, 1, MWB_WATCHED);
   if (!lua_isnil(L, 2)) { /* must the object hold a guard? */
     mwb_push_guards(L, s, 1, 1);
@@ -318,11 +325,12 @@ static int attach(lua_State *L) {
     its->options->ref =
         (uint64_t)mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
   }
-  if (its->reach != 0) mwb_include(L, s, its->h);
   if (its->options != NULL) { /* neither a track nor a feed? */
     its->options->reach = its->begins;
     read_keys(L, its, its->options->n_keys);
     mwb_check(L, mw_watch_begin(s->engine, its->h, its->options, &its->watch));
+    if (its->holds) mwi_reach_hold(s->engine, its->begins, -1);
+    its->holds = 0;
   }
   if (is_new && !is_table) mwb_wrap_class(L, s, 1);
   its->is_done = 1;
@@ -387,10 +395,12 @@ static int undo(lua_State *L, const attachment *its) {
   } else {
     if (ends && its->options->ref != 0) /* is its guard held? */
       mwb_end_guard(L, s, 1, r, (lua_Integer)its->options->ref);
-    if (its->reach != 0 && its->watch == 0) /* which nobody hears yet? */
-      mw_reach_end(e, its->reach);
-    else if (its->reach != 0 && r->deep == 0) /* nobody any more? */
+    if (its->holds) mwi_reach_hold(e, its->begins, -1);
+    if (its->reach != 0 && its->watch == 0) { /* which nobody hears yet? */
+      if (mwi_reach_is_idle(e, its->reach)) mw_reach_end(e, its->reach);
+    } else if (its->reach != 0 && r->deep == 0) { /* nobody any more? */
       mw_root_end(e, its->h);
+    }
   }
   if (is_last) r->watched = 0;
   if (its->is_done && its->is_new && lua_isuserdata(L, 1) && /* wrapped, */
@@ -453,7 +463,6 @@ static int watch(lua_State *L) {
   mwb_push(L, s, MWB_HANDLE);
   lua_setmetatable(L, -2);
   at = begin_object(L, s, "watch");
-  at.is_reported = !mwb_object_of(s, at.h)->watched;
   at.options = &its;
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
   if (its.flags & MW_DEEP) at.filter = &filter;
