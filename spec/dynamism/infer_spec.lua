@@ -135,6 +135,15 @@ describe("a specialisation", function()
     refuses(spec, "L['x']", { x = { size = { 2 } } }, size)
   end)
 
+  it("opens no nested form, where all tables are objects", function()
+    local below = { n = 1 }
+    below.up = below
+    local examples = { { n = 1, below = below }, { n = 2, below = below } }
+    local spec = mw.infer(examples, { objects = function() return true end })
+    assert.is_true(spec:matches { n = 1, below = below })
+    assert.is_false((spec:matches { n = 3 }))
+  end)
+
   it("opens objects, and has no source then", function()
     local opts = { objects = function(v) return getmetatable(v) ~= nil end }
     local function net(n) return { net = setmetatable({ n = n }, {}) } end

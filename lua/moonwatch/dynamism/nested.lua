@@ -64,16 +64,20 @@ local function has_object(value, wanted)
   return false
 end
 
--- One conversion: `known` has the nested form of each object, `queue` the
--- objects whose nested form is still empty.
+-- One conversion: `known` has the nested form of each object, and nested forms
+-- as their own; `queue` has the objects whose nested form is still empty.
 local Nesting = {}
 Nesting.__index = Nesting
 
 function Nesting:nested(obj)
   local nested = self.known[obj]
   if not nested then
-    nested = { _parameters = {}, _modules = {} }
+    local parameters, modules = {}, {}
+    nested = { _parameters = parameters, _modules = modules }
     self.known[obj] = nested
+    for _, its in ipairs { nested, parameters, modules } do
+      self.known[its] = its
+    end
     self.queue[#self.queue + 1] = obj
   end
   return nested
