@@ -872,7 +872,9 @@ describe("a function that is asked what a new deep watch includes", function()
   local function begin(act)
     local root = { a = { b = {} } }
     local heard, acts = {}, act
-    local function guard(_, path) heard[#heard + 1] = table.concat(path, ".") end
+    local function guard(_, path)
+      heard[#heard + 1] = table.concat(path, ".")
+    end
     local ok, handle = pcall(mw.watch, root, guard, { deep = true,
       descend = function()
         local once = acts

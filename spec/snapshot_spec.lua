@@ -353,7 +353,7 @@ describe("a snapshot while transactions are open", function()
     assert.equal("a", texts[list])
   end)
 
-  it("restores into the state of a userdata that fields lead to, too", function()
+  it("restores into a userdata's state that fields lead to, too", function()
     local states = {}
     local Box = { __name = "snapshot.Shared" }
     mw.name_class("snapshot.Shared", Box, {
