@@ -369,12 +369,15 @@ static void verify_node(checker *c, const mwi_node *n) {
 static void verify_nodes_of(checker *c, const mwi_object *r) {
   const mwi_node *n = (r->nodes == 0) ? NULL : node_number(r->nodes);
   uint64_t order = 0;
+  uint32_t depth = 0;
   int links = 0;
   holds(has_bit(r, MWI_TREE) == (n != NULL));
   for (; n != NULL; order = n->graph->order, n = n->next) {
     holds(n->obj == r->obj);
     holds(n->graph->order > order || n->number == r->nodes ||
-          (n->graph->order == order && n->graph->n_keys > n->depth));
+          (n->graph->order == order && n->depth > depth));
+    holds(n->depth == 0 || n->depth < n->graph->n_keys);
+    depth = n->depth;
     links |= n->outs != NULL;
     verify_node(c, n);
   }

@@ -28,7 +28,7 @@
 ** fields under the path's key of this depth, and lead to nodes that are one
 ** deeper, so an object has a node for each depth at which it is.  The nodes of
 ** an object are in a list: the common one, then the others in the order of
-** their reaches.
+** their reaches, those of a reach in the order of their depths.
 **
 ** Nodes, edges and members stay where they are, and know each other by
 ** pointers; members know the members of their node by numbers, which keeps the
@@ -218,7 +218,9 @@ static mwi_node *new_node(mw_engine *e, mwi_object *r, mwi_reach *graph,
   if (r == NULL) return n; /* the ground's, or to be released */
   n->obj = r->obj;
   n->next = first_node(e, r);
-  for (; n->next != NULL && n->next->graph->order < graph->order;
+  for (;
+       n->next != NULL && (n->next->graph->order < graph->order ||
+                           (n->next->graph == graph && n->next->depth < depth));
        n->next = prev->next)
     prev = n->next; /* an older graph's comes before */
   set_next(r, prev, n);
@@ -1359,6 +1361,20 @@ uint32_t mw_change_path(mw_engine *e, const mw_change *change, mw_handle root,
   if (its == NULL || its->obj != root) /* no deep call, or ended since? */
     return mw_tree_path(e, root, obj, keys, n);
   return path_of(e, resolved_member(e, obj, its, key), &root, keys, n);
+}
+
+uint32_t mwi_change_depth(mw_engine *e, const mw_change *change, mw_handle obj,
+                          uint32_t depth) {
+  const mwi_reach *its = NULL;
+  mwi_node *n = NULL;
+  if (change->reach != 0) its = reach_at(e, change->reach);
+  do {
+    if (its != NULL) n = nodes_of(e, obj);
+    while (n != NULL &&
+           (n->graph != its || n->depth < depth || !has_field(n, &change->key)))
+      n = n->next;
+  } while (n != NULL && !resolve_member(e, member_at(e, n->members)));
+  return (n == NULL) ? MWI_NO_DEPTH : n->depth;
 }
 
 uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,

@@ -238,6 +238,12 @@ MWI_API int mwi_tree_scanned_since(const mw_engine *e, const mwi_object *r,
 MWI_API void mwi_tree_count(mw_engine *e, mw_handle parent, const mw_value *key,
                             mw_handle child, uint32_t n, int here);
 
+/* Returns the least depth from `depth` on at which the written object is in the
+** reach of the change, if that is one of a path which is about the field. */
+#define MWI_NO_DEPTH UINT32_MAX
+MWI_API uint32_t mwi_change_depth(mw_engine *e, const mw_change *change,
+                                  mw_handle obj, uint32_t depth);
+
 /* Finds the root's own field on the shortest path from the root to the
 ** object. */
 MWI_API void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key);

@@ -306,3 +306,57 @@ describe("a deep watch of a path", function()
     assert.is_nil(getmetatable(world))
   end)
 end)
+
+describe("an object at several places of a path", function()
+  -- The ways that a guard has been told, which are forgotten.
+  local function begin(root, path, opts)
+    local told = {}
+    opts.deep, opts.path = true, path
+    mw.watch(root, function(_, way)
+      told[#told + 1] = table.concat(way, ".")
+    end, opts)
+    return function()
+      local text = table.concat(told, " ")
+      for i = #told, 1, -1 do told[i] = nil end
+      return text
+    end
+  end
+
+  it("is told of by a shortest way, whichever came first", function()
+    local any = mw.any
+    for _, first in ipairs { "near", "far" } do
+      local x = {}
+      local root = first == "near" and { x } or { { x } }
+      local take = begin(root, { any, any, any }, {})
+      root[first == "near" and 2 or 3] = first == "near" and { x } or x
+      take()
+      x.k = 1
+      assert.equal((first == "near" and "1" or "3") .. ".k", take())
+    end
+  end)
+
+  it("counts with equal = \"skip\" by all its places", function()
+    for _, first in ipairs { "near", "far" } do
+      local x = { k = { 1 } }
+      local far = { x = x }
+      local root = first == "near" and { a = x } or { b = far }
+      local path = { mw.any, mw.any, mw.any }
+      local take = begin(root, path, { equal = "skip" })
+      root.a, root.b = x, far
+      take()
+      x.k = { 1 } -- at the end of b.x.k another table
+      assert.equal("a.k", take(), first)
+      root.b = nil
+      take()
+      x.k = { 1 }
+      assert.equal("", take(), first)
+    end
+  end)
+
+  it("is told of as existing where that is the root", function()
+    local root = { a = {}, hp = 1 }
+    root.a.b = root
+    local take = begin(root, { "a", mw.any, "hp" }, { existing = true })
+    assert.equal("a.b.hp", take())
+  end)
+end)

@@ -31,13 +31,16 @@ local function differ(path, i, a, b)
   return false
 end
 
---- Returns the term of such a watch, which the core calls with the depth of the
--- written object.
+--- Returns the term of such a watch, which the core calls with the depths of
+-- the written object: ways of several lengths may lead there.
 function ends.term(path, when)
   path = table.move(path, 1, #path, 1, {})
-  return { function(obj, key, old, new, kind, depth)
-    return differ(path, depth + 2, old, new) and
-      (not when or when(obj, key, old, new, kind))
+  return { function(obj, key, old, new, kind, ...)
+    for i = 1, select("#", ...) do
+      if differ(path, select(i, ...) + 2, old, new) then
+        return not when or when(obj, key, old, new, kind)
+      end
+    end
   end }
 end
 

@@ -54,7 +54,11 @@ function existing.tell(root, guard, when, keys, whole, reach)
   -- On a path, an object may come again.
   local function queue(value, path)
     if type(value) ~= "table" or seen[value] and not whole then return end
-    if not private.is_below(root, value, reach) then return end
+    if rawequal(value, root) then -- below itself
+      if not whole then return end
+    elseif not private.is_below(root, value, reach) then
+      return
+    end
     seen[value] = true
     objects[#objects + 1], paths[#paths + 1] = value, path
   end

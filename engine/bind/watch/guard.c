@@ -255,26 +255,40 @@ static inline void push_arguments(const mwb_write *w, int kind) {
 /* What comes of a call of a guard, beside a status. */
 enum { DEAD = -1, UNWANTED = -2 };
 
+/* Pushes the depths at which the written object is on the path of a watch of
+** object `obj`.  Returns how many. */
+static int push_depths(const mwb_write *w, mw_handle obj,
+                       const mw_change *change) {
+  mw_engine *e = w->s->engine;
+  uint32_t depth = MWI_NO_DEPTH;
+  int n = 0;
+  if (obj != w->obj) depth = mwi_change_depth(e, change, w->obj, 0);
+  for (; depth != MWI_NO_DEPTH && lua_checkstack(w->L, LUA_MINSTACK); n++) {
+    lua_pushinteger(w->L, (lua_Integer)depth);
+    depth = mwi_change_depth(e, change, w->obj, depth + 1);
+  }
+  if (n > 0) return n;
+  depth = 0; /* the root, or is there another way now? */
+  if (obj != w->obj) depth = mw_change_path(e, change, obj, w->obj, NULL, 0);
+  lua_pushinteger(w->L, (lua_Integer)depth);
+  return 1;
+}
+
 /* Calls the function `when` of the guard on the top.  Where the ends of a path
-** are compared, that is a function in a table, which also gets the depth of the
-** written object.  Returns a status, or UNWANTED.  An error is one of the
+** are compared, that is a function in a table, which also gets the depths of
+** the written object.  Returns a status, or UNWANTED.  An error is one of the
 ** guard. */
 static int ask(mwb_write *w, mw_handle obj, int object, lua_Integer place,
                int flags, const mw_change *change) {
   lua_State *L = w->L;
-  int entry = lua_gettop(L) + 1, compares, status, wanted = 0;
+  int entry = lua_gettop(L) + 1, compares, n = 5, status, wanted = 0;
   lua_rawgeti(L, OWN, place);
   compares = lua_rawgeti(L, entry, 2) == LUA_TTABLE;
   if (compares) lua_rawgeti(L, -1, 1);
   lua_pushvalue(L, OBJECT);
   push_arguments(w, change->kind);
-  if (compares) { /* it wants the depth, too */
-    uint32_t depth = 0;
-    if (obj != w->obj) /* written below the root? */
-      depth = mw_change_path(w->s->engine, change, obj, w->obj, NULL, 0);
-    lua_pushinteger(L, (lua_Integer)depth);
-  }
-  status = call_nested(w, 5 + compares, 1, flags);
+  if (compares) n += push_depths(w, obj, change);
+  status = call_nested(w, n, 1, flags);
   if (status != LUA_OK) {
     if (flags & MW_CHECK) return status; /* then it refuses the write */
     report_error(w);
