@@ -288,6 +288,19 @@ describe("a patch", function()
     end)
   end)
 
+  it("is refused where Lua's stack is too short for it", function()
+    local deep, other = 1, 2
+    for _ = 1, 300000 do deep, other = { deep }, { other } end
+    local message = "it has too many tables in each other"
+    local root = mw.track { x = deep }
+    assert.same({ nil, "add '/y': " .. message, 1 },
+      { mw.patch(root, { { op = "add", path = "/y", value = deep } }) })
+    assert.same({ nil, "test '/x': " .. message, 1 },
+      { mw.patch(root, { { op = "test", path = "/x", value = other } }) })
+    assert.is_nil(root.y)
+    assert.same({ nil, message }, { mw.diff(deep, other) })
+  end)
+
   it("may be applied to what is thousands deep", function()
     local deep = {}
     for _ = 1, 10000 do deep = { deep } end

@@ -367,6 +367,5 @@ return function(self, root)
   check.argument(type(root) == "table", 1, "to_patch", "table", root)
   local ok, result = pcall(run, self, root)
   if ok then return result end
-  if type(result) ~= "table" then error(result, 0) end
-  return nil, result.message
+  return nil, json.problem(result)
 end

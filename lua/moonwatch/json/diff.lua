@@ -246,8 +246,7 @@ function diff.operations(a, b, before, after, same, is_shared)
     text = 0 }, Diff)
   local ok, problem = pcall(run, self, a, b)
   if ok then return self.list end
-  if type(problem) ~= "table" then error(problem, 0) end
-  return nil, problem.message
+  return nil, json.problem(problem)
 end
 
 --- The same function with the checks of a public one.

@@ -113,6 +113,16 @@ function json.fail(what, node)
   error { message = json.message(what, node) }
 end
 
+--- Returns the message of what was raised: by `fail`, or for a document that is
+-- too deep; raises all else.
+function json.problem(err)
+  if type(err) == "table" then return err.message end
+  if type(err) == "string" and err:find("stack overflow", 1, true) then
+    return "it has too many tables in each other"
+  end
+  error(err, 0)
+end
+
 -- Copies a table, whose place is the node `at`; `within` has the tables that
 -- are around it.
 local function copy(t, contents, at, within)

@@ -243,8 +243,7 @@ local function patch(root, list)
   local document = new_document(root)
   local ok, err = pcall(run_all, document, held)
   if not ok then
-    if type(err) ~= "table" then error(err, 0) end
-    return nil, document.title .. err.message, document.index
+    return nil, document.title .. json.problem(err), document.index
   end
   local shared, store = document:shared(root), document.store
   if shared then
